@@ -2,22 +2,10 @@
 
 namespace forebay::hdf5 {
 
-Status OpenFile::step_aside(ledger::AsideReason reason) {
-    if (shared != nullptr) return shared->step_aside(reason);
-    return staged != nullptr ? staged->step_aside(reason) : Status::ok();
-}
-
-Status OpenFile::expose_offsets() {
-    if (shared != nullptr) return shared->expose_offsets();
-    // What ranks only read may be written through another handle, which gives the addresses.
-    return staged != nullptr && !with_mpi ? staged->expose_offsets() : Status::ok();
-}
-
 void OpenFile::note_closed() noexcept {
     closed_ = true;
-    staged.reset();
+    file.reset();
     shared.reset();
-    engine.reset();
     descriptor.reset();
 }
 

@@ -9,8 +9,7 @@
 // file. No other file reports it.
 //
 // Ownership: shared by the driver and the connector's objects. Thread-safety: HDF5 calls one file from one thread at a
-// time; failures are kept and taken from any thread. Blocking: as the functions of StagedFile and SharedFile that are
-// named.
+// time; failures are kept and taken from any thread. No call blocks.
 #pragma once
 
 #include <memory>
@@ -20,10 +19,10 @@
 #include <utility>
 
 #include "base/status.h"
+#include "file/shared_file.h"
 #include "io/descriptor.h"
 #include "io/file.h"
 #include "ledger/ledger.h"
-#include "node/shared_file.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {
@@ -39,16 +38,10 @@ class OpenFile {
     bool holds_raw_data = false;   // HDF5 may, and a flush of a dataset does not write it, or calls the program
     std::optional<ledger::AsideReason> aside;   // why it is never staged
 
-    std::shared_ptr<stage::Engine> engine;       // that `staged` belongs to
-    std::shared_ptr<stage::StagedFile> staged;   // null: not attached yet, or written by several ranks
-    std::shared_ptr<node::SharedFile> shared;    // written by several ranks
-    bool atomic = false;                         // MPI's atomic mode: each transfer locks its bytes
-    bool closes_at_once = false;                 // closing a dataset does not wait for what was begun asynchronously
-
-    // StagedFile::step_aside, or SharedFile's, which is collective.
-    [[nodiscard]] Status step_aside(ledger::AsideReason reason);
-    // StagedFile::expose_offsets, or SharedFile's.
-    [[nodiscard]] Status expose_offsets();
+    std::shared_ptr<file::ProgramFile> file;    // null: not attached to an engine yet
+    std::shared_ptr<file::SharedFile> shared;   // the same file, if ranks write it together; else null
+    bool atomic = false;                        // MPI's atomic mode: each transfer locks its bytes
+    bool closes_at_once = false;                // closing a dataset does not wait for what was begun asynchronously
 
     enum class During : bool { kFlush, kClose };
     // The first failure stays until it is taken.

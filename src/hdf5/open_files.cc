@@ -46,23 +46,23 @@ std::shared_ptr<OpenFile> OpenFiles::only(const std::string& name) {
     return found;
 }
 
-std::shared_ptr<node::SharedFile> OpenFiles::shared(const io::Identity& identity) {
+std::shared_ptr<file::SharedFile> OpenFiles::shared(const io::Identity& identity) {
     const std::lock_guard lock(mutex_);
     for (const auto& [handle, file] : files_)
         if (file->shared != nullptr && file->identity == identity) return file->shared;
     return nullptr;
 }
 
-std::vector<std::shared_ptr<node::SharedFile>> OpenFiles::all_shared_locked() const {
-    std::vector<std::shared_ptr<node::SharedFile>> all;
+std::vector<std::shared_ptr<file::SharedFile>> OpenFiles::all_shared_locked() const {
+    std::vector<std::shared_ptr<file::SharedFile>> all;
     for (const auto& [handle, file] : files_)
         if (file->shared != nullptr && std::ranges::find(all, file->shared) == all.end()) all.push_back(file->shared);
     return all;
 }
 
-std::shared_ptr<node::SharedFile> OpenFiles::only_shared() {
+std::shared_ptr<file::SharedFile> OpenFiles::only_shared() {
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<node::SharedFile> only;
+    std::shared_ptr<file::SharedFile> only;
     for (const auto& [handle, file] : files_) {
         if (file->shared == nullptr || file->shared == only) continue;
         if (only != nullptr) return nullptr;
@@ -71,14 +71,14 @@ std::shared_ptr<node::SharedFile> OpenFiles::only_shared() {
     return only;
 }
 
-std::vector<std::shared_ptr<node::SharedFile>> OpenFiles::on_several_nodes() {
+std::vector<std::shared_ptr<file::SharedFile>> OpenFiles::on_several_nodes() {
     const std::lock_guard lock(mutex_);
     auto found = all_shared_locked();
     std::erase_if(found, [](const auto& file) { return !file->on_several_nodes(); });
     return found;
 }
 
-std::optional<std::vector<std::shared_ptr<node::SharedFile>>> OpenFiles::all_shared_within(
+std::optional<std::vector<std::shared_ptr<file::SharedFile>>> OpenFiles::all_shared_within(
     std::chrono::milliseconds at_most) {
     const std::unique_lock lock(mutex_, at_most);
     return lock ? std::optional(all_shared_locked()) : std::nullopt;

@@ -41,12 +41,12 @@ class OpenFiles {
 
     [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }
     // What the ranks share of the file with this identity. Null: it is not open for writing.
-    [[nodiscard]] std::shared_ptr<node::SharedFile> shared(const io::Identity& identity);
+    [[nodiscard]] std::shared_ptr<file::SharedFile> shared(const io::Identity& identity);
     // The only one there is. Null: there are none, or several.
-    [[nodiscard]] std::shared_ptr<node::SharedFile> only_shared();
-    [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> on_several_nodes();
+    [[nodiscard]] std::shared_ptr<file::SharedFile> only_shared();
+    [[nodiscard]] std::vector<std::shared_ptr<file::SharedFile>> on_several_nodes();
     // For the end of the process. Nothing: another thread is at it all the time.
-    [[nodiscard]] std::optional<std::vector<std::shared_ptr<node::SharedFile>>> all_shared_within(
+    [[nodiscard]] std::optional<std::vector<std::shared_ptr<file::SharedFile>>> all_shared_within(
         std::chrono::milliseconds at_most);
 
     // An object without a link may be open: closing it frees what it holds.
@@ -58,7 +58,7 @@ class OpenFiles {
   private:
     friend class forebay::Immortal<OpenFiles>;
     OpenFiles() = default;
-    [[nodiscard]] std::vector<std::shared_ptr<node::SharedFile>> all_shared_locked() const;
+    [[nodiscard]] std::vector<std::shared_ptr<file::SharedFile>> all_shared_locked() const;
 
     std::timed_mutex mutex_;
     std::map<const H5FD_t*, std::shared_ptr<OpenFile>> files_;

@@ -9,8 +9,8 @@
 
 #include "area/told.h"
 #include "base/immortal.h"
+#include "file/launch.h"
 #include "hdf5/warning.h"
-#include "node/launch.h"
 
 namespace forebay::hdf5 {
 
@@ -29,7 +29,7 @@ void tell(const Options& options, std::string_view message, Audience audience) n
     bool mine = true;
     try {
         if (!is_first_here(message)) return;
-        const std::optional<node::LaunchedRank> rank = node::launched_rank(::getpid());
+        const std::optional<file::LaunchedRank> rank = file::launched_rank(::getpid());
         if (rank && !rank->on_first_node && audience != Audience::kNode) return;
         if (audience == Audience::kUser) mine = area::is_first_to_tell(options, message, std::nullopt);
         else if (rank) mine = area::is_first_to_tell(options, message, rank->launcher);

@@ -6,7 +6,7 @@ namespace forebay::mpi {
 
 Calls calls;
 
-bool find_calls(node::FindMpiFunction find) noexcept {
+bool find_calls(file::FindMpiFunction find) noexcept {
     Calls found;
 #define FOREBAY_MPI_FIND(name)                                               \
     found.name = reinterpret_cast<decltype(found.name)>(find("MPI_" #name)); \
@@ -20,7 +20,7 @@ bool find_calls(node::FindMpiFunction find) noexcept {
 #else
 
 // The linker has found them. But they may be of another copy of this MPI than the program's.
-bool find_calls(node::FindMpiFunction find) noexcept {
+bool find_calls(file::FindMpiFunction find) noexcept {
     return find("MPI_Comm_rank") == reinterpret_cast<void*>(&MPI_Comm_rank);
 }
 

@@ -10,12 +10,12 @@
 
 #include <mpi.h>
 
-#include "node/mpi_adapter.h"
+#include "file/mpi_adapter.h"
 
 namespace forebay::mpi {
 
 // False: one is missing, or the linker has found those of another MPI.
-[[nodiscard]] bool find_calls(node::FindMpiFunction find) noexcept;
+[[nodiscard]] bool find_calls(file::FindMpiFunction find) noexcept;
 
 }   // namespace forebay::mpi
 

@@ -75,7 +75,7 @@ class AllWindows {
             if (one->left() && told.left_count < kLeftMax) told.left[told.left_count++] = one->id();
     }
     // Collective: those that all ranks of this team, and no others, have left.
-    void end_left(const node::Gathered& all) noexcept {
+    void end_left(const file::Gathered& all) noexcept {
         const Told first = told_by(all[0]);
         for (std::uint64_t i = 0; i < std::min<std::uint64_t>(first.left_count, kLeftMax); ++i) {
             const std::uint64_t id = first.left[i];
@@ -108,7 +108,7 @@ class AllWindows {
 };
 
 // The same on all ranks. `leaders` is filled in as memory allows.
-bool all_join(const node::Gathered& all) noexcept {
+bool all_join(const file::Gathered& all) noexcept {
     const Told first = told_by(all[0]);
     bool several = false, may = true;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -119,7 +119,7 @@ bool all_join(const node::Gathered& all) noexcept {
     return may && several;
 }
 
-WindowPeers::Setup setup_of(const node::Gathered& all, std::size_t self, cache::CachedFile::Exposed exposed) {
+WindowPeers::Setup setup_of(const file::Gathered& all, std::size_t self, cache::CachedFile::Exposed exposed) {
     WindowPeers::Setup setup;
     const Told first = told_by(all[0]);
     setup.id = first.nonce;
@@ -139,7 +139,7 @@ WindowPeers::Setup setup_of(const node::Gathered& all, std::size_t self, cache::
 }
 
 // Collective. Null on all, or on none. Where it fails in the middle what was made stays to the end of the process.
-std::shared_ptr<WindowPeers> make_windows(node::Team& team, MPI_Comm communicator, const node::Gathered& all,
+std::shared_ptr<WindowPeers> make_windows(file::Team& team, MPI_Comm communicator, const file::Gathered& all,
                                           cache::CachedFile::Exposed exposed) noexcept {
     std::shared_ptr<WindowPeers> made;
     auto& live = AllWindows::get().live();
@@ -170,8 +170,8 @@ std::uint64_t nonce_of(const std::string& node) {
 
 }   // namespace
 
-std::shared_ptr<cache::Peers> join_peers(node::Team& team, const void* communicator,
-                                         const node::PeersWanted& wanted) noexcept {
+std::shared_ptr<cache::Peers> join_peers(file::Team& team, const void* communicator,
+                                         const file::PeersWanted& wanted) noexcept {
     MPI_Comm comm;
     std::memcpy(&comm, communicator, sizeof comm);
     cache::CachedFile::Exposed exposed;

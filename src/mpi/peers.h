@@ -6,12 +6,12 @@
 // MPI (a callback of MPI_COMM_SELF, in the order in which they were made, which is the same everywhere).
 #pragma once
 
-#include "node/mpi_adapter.h"
+#include "file/mpi_adapter.h"
 
 namespace forebay::mpi {
 
-// See node::MpiAdapter.
-[[nodiscard]] std::shared_ptr<cache::Peers> join_peers(node::Team& team, const void* communicator,
-                                                       const node::PeersWanted& wanted) noexcept;
+// See file::MpiAdapter.
+[[nodiscard]] std::shared_ptr<cache::Peers> join_peers(file::Team& team, const void* communicator,
+                                                       const file::PeersWanted& wanted) noexcept;
 
 }   // namespace forebay::mpi

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "file/mpi_adapter.h"
 #include "mpi/calls.h"
 #include "mpi/check.h"
 #include "mpi/peers.h"
-#include "node/mpi_adapter.h"
 
 namespace forebay::mpi {
 
@@ -23,7 +23,7 @@ Status check(int result, const char* what) {
 
 namespace {
 
-class CommunicatorWindow final : public node::Window {
+class CommunicatorWindow final : public file::Window {
   public:
     ~CommunicatorWindow() override {
         int finalized = 0;
@@ -51,9 +51,9 @@ class CommunicatorWindow final : public node::Window {
     MPI_Win window_ = MPI_WIN_NULL;
 };
 
-class CommunicatorTeam final : public node::Team {
+class CommunicatorTeam final : public file::Team {
   public:
-    static Result<std::shared_ptr<node::Team>> make(MPI_Comm communicator) {
+    static Result<std::shared_ptr<file::Team>> make(MPI_Comm communicator) {
         std::shared_ptr<CommunicatorTeam> team;
         Status mine = attempt([&]() -> Status {
             team = std::shared_ptr<CommunicatorTeam>(new CommunicatorTeam);
@@ -76,7 +76,7 @@ class CommunicatorTeam final : public node::Team {
             return told ? out_of_memory() : told;
         }
         team->communicator_ = communicator;
-        return std::shared_ptr<node::Team>(std::move(team));
+        return std::shared_ptr<file::Team>(std::move(team));
     }
     ~CommunicatorTeam() override {
         int finalized = 0;
@@ -100,12 +100,12 @@ class CommunicatorTeam final : public node::Team {
                      "MPI_Bcast");
     }
 
-    Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
+    Result<std::unique_ptr<file::Window>> expose(std::span<std::byte> mine) override {
         std::unique_ptr<CommunicatorWindow> window;
         // Its end is collective too: all have one, or none.
         FOREBAY_TRY(agree(attempt([&] { window = std::make_unique<CommunicatorWindow>(); })));
         FOREBAY_TRY(window->create(mine, communicator_));
-        return std::unique_ptr<node::Window>(std::move(window));
+        return std::unique_ptr<file::Window>(std::move(window));
     }
 
   protected:
@@ -131,7 +131,7 @@ class CommunicatorTeam final : public node::Team {
     std::vector<int> counts_, begins_;
 };
 
-Result<std::shared_ptr<node::Team>> make_team(const void* communicator) {
+Result<std::shared_ptr<file::Team>> make_team(const void* communicator) {
     MPI_Comm handle;
     std::memcpy(&handle, communicator, sizeof handle);
     return CommunicatorTeam::make(handle);
@@ -163,7 +163,7 @@ class Group {
     MPI_Group group = MPI_GROUP_NULL;
 };
 
-Result<node::Membership> members(const void* communicator) {
+Result<file::Membership> members(const void* communicator) {
     MPI_Comm comm;
     std::memcpy(&comm, communicator, sizeof comm);
     int initialized = 0, size = 0, place = 0;
@@ -177,7 +177,7 @@ Result<node::Membership> members(const void* communicator) {
     FOREBAY_TRY(check(MPI_Group_rank(some.group, &place), "MPI_Group_rank"));
     std::vector<int> places(static_cast<std::size_t>(size));
     std::iota(places.begin(), places.end(), 0);
-    node::Membership found;
+    file::Membership found;
     found.ranks.resize(places.size(), -1);
     FOREBAY_TRY(check(MPI_Group_translate_ranks(some.group, size, places.data(), all.group, found.ranks.data()),
                       "MPI_Group_translate_ranks"));
@@ -191,10 +191,10 @@ Result<node::Membership> members(const void* communicator) {
 
 }   // namespace forebay::mpi
 
-extern "C" __attribute__((visibility("default"))) const forebay::node::MpiAdapter* forebay_mpi_adapter(
-    forebay::node::FindMpiFunction find) {
-    static constexpr forebay::node::MpiAdapter adapter{
-        forebay::node::kMpiAdapterVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),      forebay::mpi::make_team,
+extern "C" __attribute__((visibility("default"))) const forebay::file::MpiAdapter* forebay_mpi_adapter(
+    forebay::file::FindMpiFunction find) {
+    static constexpr forebay::file::MpiAdapter adapter{
+        forebay::file::kMpiAdapterVersion, sizeof(MPI_Comm),        sizeof(MPI_Info),      forebay::mpi::make_team,
         forebay::mpi::complete_info,       forebay::mpi::free_info, forebay::mpi::members, forebay::mpi::join_peers};
     return forebay::mpi::find_calls(find) ? &adapter : nullptr;
 }

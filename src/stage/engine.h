@@ -179,7 +179,7 @@ class Engine {
     // Until all such closes of this process have ended. The first failure that nobody was told of. Blocks likewise.
     [[nodiscard]] Status await_all_closed() noexcept;
 
-    // A file that several processes write together is closed in steps (node/shared_file.h). First each of them asks
+    // A file that several processes write together is closed in steps (file/shared_file.h). First each of them asks
     // why its close has to wait; with close=wait that is kShared. Nothing: as far as it is concerned it need not.
     [[nodiscard]] std::optional<WaitedClose> why_close_waits(const StagedFile& file);
     void count_waited_close(WaitedClose why) noexcept;

@@ -22,8 +22,8 @@
 #include <new>
 #include <vector>
 
+#include "file/team.h"
 #include "io/futex.h"
-#include "node/team.h"
 
 namespace forebay::test {
 
@@ -37,7 +37,7 @@ class ForkedTeam {
   public:
     static constexpr int kMembersMax = 8;
     static constexpr std::size_t kGivenMax = 4096;
-    using Body = std::function<void(std::shared_ptr<node::Team>)>;
+    using Body = std::function<void(std::shared_ptr<file::Team>)>;
 
     // Words for the test itself, zero at first, shared by all members and the parent.
     using Words = std::array<std::atomic<std::uint64_t>, 64>;
@@ -102,7 +102,7 @@ class ForkedTeam {
         std::array<std::array<std::byte, kGivenMax>, kMembersMax> given{};
     };
 
-    class Member final : public node::Team {
+    class Member final : public file::Team {
       public:
         Member(Shared& shared, int rank) : shared_(shared), rank_(rank) {}
         int rank() const noexcept override { return rank_; }
@@ -138,7 +138,7 @@ class ForkedTeam {
             if (rank_ != from) std::copy_n(told.begin(), bytes.size(), bytes.begin());
             return barrier();
         }
-        Result<std::unique_ptr<node::Window>> expose(std::span<std::byte>) override {
+        Result<std::unique_ptr<file::Window>> expose(std::span<std::byte>) override {
             return Status(Code::kUnsupported, "forked members are on one node");
         }
 

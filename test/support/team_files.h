@@ -4,7 +4,7 @@
 //                other's logs, each at addresses of its own;
 //   TeamMember   one member of a team with an engine and a shared file of its own (collective calls);
 //   Participants all participants of a node in one thread of the test, which decides who does what when. What
-//                is collective is done for all in one call, as node::SharedFile does it.
+//                is collective is done for all in one call, as file::SharedFile does it.
 #pragma once
 
 #include <fcntl.h>
@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "area/process.h"
+#include "file/shared_file.h"
 #include "io/posix_file.h"
 #include "log/scan.h"
-#include "node/shared_file.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 #include "support/scratch_folder.h"
@@ -111,15 +111,15 @@ inline LoadedOptions tiny_options() {
 // One member's part of a file that its team opens together.
 class TeamMember {
   public:
-    TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, LoadedOptions options, int flags = O_RDWR)
+    TeamMember(std::shared_ptr<file::Team> team, const Scratch& scratch, LoadedOptions options, int flags = O_RDWR)
         : TeamMember(std::move(team), scratch, stage::Engine::create(std::move(options), scratch.opener()), flags) {}
-    TeamMember(std::shared_ptr<node::Team> team, const Scratch& scratch, std::shared_ptr<stage::Engine> engine,
+    TeamMember(std::shared_ptr<file::Team> team, const Scratch& scratch, std::shared_ptr<stage::Engine> engine,
                int flags = O_RDWR)
         : engine_(std::move(engine)) {
         const int descriptor = ::open(scratch.target().c_str(), flags | O_CLOEXEC);
         EXPECT_GE(descriptor, 0);
         stage::OpenTarget target{io::adopt_posix_file(descriptor, scratch.target()), true};
-        auto opened = node::SharedFile::open(engine_, std::move(target), std::move(team));
+        auto opened = file::SharedFile::open(engine_, std::move(target), std::move(team));
         status_ = opened.status();
         if (opened) {
             warning_ = opened.value().warning;
@@ -130,7 +130,7 @@ class TeamMember {
 
     [[nodiscard]] const Status& opened() const noexcept { return status_; }
     [[nodiscard]] const std::string& warning() const noexcept { return warning_; }
-    [[nodiscard]] node::SharedFile& file() const noexcept { return *file_; }
+    [[nodiscard]] file::SharedFile& file() const noexcept { return *file_; }
     [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }
     [[nodiscard]] ledger::FileCounters counters() const { return staged_->counters(); }
 
@@ -138,9 +138,13 @@ class TeamMember {
         const stage::StagedFile::Part part{offset, bytes};
         return file_->write({&part, 1}, byte_class);
     }
+    Status read_into(std::uint64_t offset, io::MutableBytes into) {
+        const stage::StagedFile::ReadPart part{offset, into};
+        return file_->read({&part, 1});
+    }
     std::vector<std::byte> read(std::uint64_t offset, std::size_t size) {
         std::vector<std::byte> bytes(size, std::byte{0xEE});
-        const Status status = file_->read(offset, bytes);
+        const Status status = read_into(offset, bytes);
         EXPECT_TRUE(status) << status.message();
         return bytes;
     }
@@ -153,7 +157,7 @@ class TeamMember {
   private:
     std::shared_ptr<stage::Engine> engine_;
     std::shared_ptr<stage::StagedFile> staged_;
-    std::shared_ptr<node::SharedFile> file_;
+    std::shared_ptr<file::SharedFile> file_;
     Status status_;
     std::string warning_;
 };

@@ -14,13 +14,13 @@
 #include <thread>
 #include <vector>
 
-#include "node/team.h"
+#include "file/team.h"
 
 namespace forebay::test {
 
 class ThreadTeam {
   public:
-    using Body = std::function<void(std::shared_ptr<node::Team>)>;
+    using Body = std::function<void(std::shared_ptr<file::Team>)>;
 
     // Runs `body` once for each member, in threads of their own, and waits until all have ended.
     static void run(int size, const Body& body) {
@@ -68,7 +68,7 @@ class ThreadTeam {
         std::vector<std::span<std::byte>> exposed{static_cast<std::size_t>(size)};
     };
 
-    class SharedMemory final : public node::Window {
+    class SharedMemory final : public file::Window {
       public:
         explicit SharedMemory(std::shared_ptr<Meeting> meeting) : meeting_(std::move(meeting)) {}
         ~SharedMemory() override { (void)meeting_->arrive(); }
@@ -85,7 +85,7 @@ class ThreadTeam {
         std::shared_ptr<Meeting> meeting_;
     };
 
-    class Member final : public node::Team {
+    class Member final : public file::Team {
       public:
         Member(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
         int rank() const noexcept override { return rank_; }
@@ -104,10 +104,10 @@ class ThreadTeam {
             if (rank_ != from) std::copy(meeting_->told.begin(), meeting_->told.end(), bytes.begin());
             return barrier();
         }
-        Result<std::unique_ptr<node::Window>> expose(std::span<std::byte> mine) override {
+        Result<std::unique_ptr<file::Window>> expose(std::span<std::byte> mine) override {
             meeting_->exposed[static_cast<std::size_t>(rank_)] = mine;
             FOREBAY_TRY(barrier());
-            return std::unique_ptr<node::Window>(std::make_unique<SharedMemory>(meeting_));
+            return std::unique_ptr<file::Window>(std::make_unique<SharedMemory>(meeting_));
         }
 
       protected:

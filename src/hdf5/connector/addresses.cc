@@ -52,7 +52,7 @@ haddr_t address_in(const H5VL_optional_args_t& args) {
 
 bool expose_offsets(const char* function, const Object& dataset) {
     const std::shared_ptr<OpenFile> file = home_of(dataset);
-    const Status given = file != nullptr ? file->expose_offsets() : Status::ok();
+    const Status given = file != nullptr && file->file != nullptr ? file->file->expose_offsets() : Status::ok();
     if (!given) push_error(function, host().H5E_FILE_g, host().H5E_WRITEERROR_g, given);
     return given.is_ok();
 }

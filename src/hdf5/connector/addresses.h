@@ -1,7 +1,7 @@
 // Programs that read around HDF5: they ask it where in the file their data are, and read the file by its path.
 //
 // Whoever is handed a byte address finds the bytes there, as natively. So before the answer the file is drained, and
-// what is written to it afterwards goes straight to it (stage::StagedFile::expose_offsets; node::SharedFile's where
+// what is written to it afterwards goes straight to it (stage::StagedFile::expose_offsets; file::SharedFile's where
 // ranks share it). Which calls hand out addresses is in docs/consistency.md.
 //
 // Thread-safety: as HDF5's. Blocks until the file is drained.

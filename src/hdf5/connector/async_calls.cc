@@ -101,7 +101,7 @@ std::shared_ptr<OpenFile> only_file(std::size_t count, void* const datasets[]) {
     std::shared_ptr<OpenFile> file;
     for (std::size_t i = 0; i < count; ++i) {
         const auto& own = bytes_of(*as_object(datasets[i])).file();
-        if (own == nullptr || (file != nullptr && file->staged != own->staged)) return nullptr;
+        if (own == nullptr || (file != nullptr && file->file != own->file)) return nullptr;
         file = own;
     }
     return file;
@@ -109,12 +109,16 @@ std::shared_ptr<OpenFile> only_file(std::size_t count, void* const datasets[]) {
 
 std::optional<AtOnce> find_pieces(const Transfer<void*>& read, const OpenFile* file,
                                   std::vector<stage::StagedFile::ReadPart>& pieces) {
-    if (file == nullptr || file->staged == nullptr) return AtOnce::kFile;
+    if (file == nullptr || file->file == nullptr) return AtOnce::kFile;
     if (file->with_mpi && is_collective(read.list)) return AtOnce::kCollective;
     if (transforms(read.list)) return AtOnce::kConversion;
     for (std::size_t i = 0; i < read.count; ++i)
         if (const auto why = add_dataset(read, i, pieces)) return why;
     return std::nullopt;
+}
+
+void await_reads(file::ProgramFile& file) noexcept {
+    file.engine().async_requests().await_reads(file.staged(), {0, kOffsetMax});
 }
 
 }   // namespace
@@ -126,19 +130,19 @@ std::shared_ptr<AsyncRequest> begin_read(const Transfer<void*>& read) {
     const std::shared_ptr<OpenFile> file = only_file(read.count, read.datasets);
     std::vector<stage::StagedFile::ReadPart> pieces;
     if (const auto why = find_pieces(read, file.get(), pieces)) {
-        const auto engine = file != nullptr ? file->engine : Session::get().engine();
-        if (engine != nullptr) engine->async_requests().count(*why);
+        if (file != nullptr && file->file != nullptr) file->file->engine().async_requests().count(*why);
+        else if (const auto engine = Session::get().engine()) engine->async_requests().count(*why);
         return nullptr;
     }
-    auto begun = file->engine->async_requests().read(file->staged, std::move(pieces));
+    file::ProgramFile& target = *file->file;
+    auto begun = target.engine().async_requests().read(target.staged().shared_from_this(), std::move(pieces));
     return begun ? std::move(begun).value() : nullptr;
 }
 
 void end_reads_of(const Object& dataset) noexcept {
     if (dataset.bytes == nullptr) return;   // no read of it was asynchronous
     const std::shared_ptr<OpenFile>& file = dataset.bytes->file();
-    if (file != nullptr && file->staged != nullptr)
-        file->engine->async_requests().await_reads(*file->staged, {0, kOffsetMax});
+    if (file != nullptr && file->file != nullptr) await_reads(*file->file);
 }
 
 void end_reads_before_closing(const Object& dataset) noexcept {
@@ -148,8 +152,7 @@ void end_reads_before_closing(const Object& dataset) noexcept {
 
 void end_reads_of_file(const Object& file) noexcept {
     const std::shared_ptr<OpenFile>& own = file.origin->file;
-    if (own != nullptr && own->staged != nullptr && own->engine != nullptr)
-        own->engine->async_requests().await_reads(*own->staged, {0, kOffsetMax});
+    if (own != nullptr && own->file != nullptr) await_reads(*own->file);
 }
 
 }   // namespace forebay::hdf5

@@ -21,7 +21,7 @@ namespace {
 // met in such a call itself, so no rank waits here for one that it would not have waited for there.
 void meet_after_filling(const char* function) {
     const std::shared_ptr<OpenFile> file = CallScope::collective_step();
-    if (file == nullptr || file->shared == nullptr || file->shared->journal() == nullptr) return;
+    if (file == nullptr || file->shared == nullptr || !file->shared->keeps_journal()) return;
     if (const Status met = file->shared->meet(); !met)
         file->keep_failure(OpenFile::During::kClose, met.with_context(function));
 }

@@ -51,7 +51,7 @@ struct ChunkBytesWalk {
 DatasetBytes::DatasetBytes(const Object& dataset) {
     const QuietErrors quiet;
     file_ = find_file(dataset);
-    if (file_ == nullptr || file_->staged == nullptr || file_->shared != nullptr || file_->engine == nullptr ||
+    if (file_ == nullptr || file_->file == nullptr || file_->shared != nullptr ||
         file_->aside == ledger::AsideReason::kSwmr) {
         file_ = nullptr;
         return;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "file/launch.h"
 #include "hdf5/connector/info.h"
 #include "hdf5/connector/transfer.h"
 #include "hdf5/driver/forwarding.h"
@@ -24,7 +25,6 @@
 #include "hdf5/warning.h"
 #include "io/file_system.h"
 #include "io/spare_descriptors.h"
-#include "node/launch.h"
 
 namespace forebay::hdf5 {
 
@@ -89,7 +89,7 @@ bool someone_lacks_connector(hid_t list) {
     if (!adapter) return false;
     const auto members = members_of(list, *adapter.value());
     if (!members) return false;
-    static node::Launch& launch = *new node::Launch(::getpid());   // HDF5 calls under its lock, or from one thread
+    static file::Launch& launch = *new file::Launch(::getpid());   // HDF5 calls under its lock, or from one thread
     const auto unequal = launch.compare(members.value().ranks, members.value().own);
     if (!unequal) return false;
     if (unequal->with == members.value().own)
@@ -105,7 +105,7 @@ bool someone_lacks_connector(hid_t list) {
 struct Ballot {
     OfferedTeam offered;
     // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
-    node::Gathered votes;
+    file::Gathered votes;
 
     [[nodiscard]] std::string_view vote(std::size_t rank) const noexcept {
         return {reinterpret_cast<const char*>(votes[rank].data()), votes[rank].size()};

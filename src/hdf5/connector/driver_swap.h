@@ -7,7 +7,7 @@
 // open, or be reached by an external link, without SWMR.
 //
 // With mpio, copying a list is collective. A rank that was started without the connector takes no part in that, so
-// where there is one (node/launch.h) nobody is asked, and the copy has the communicator of the original (local_list.h).
+// where there is one (file/launch.h) nobody is asked, and the copy has the communicator of the original (local_list.h).
 //
 // Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's. Blocks: stat(2) at most.
 #pragma once

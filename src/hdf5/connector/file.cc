@@ -138,8 +138,8 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                     for (const auto during : {OpenFile::During::kFlush, OpenFile::During::kClose})
                         if (Status failure = own->take_failure(during); lost) lost = std::move(failure);
                 // What has failed behind an earlier close is told as early as that. Ranks would not all tell it.
-                if (lost && own != nullptr && own->shared == nullptr && own->engine != nullptr)
-                    lost = own->engine->take_deferred_failure();
+                if (lost && own != nullptr && own->shared == nullptr && own->file != nullptr)
+                    lost = own->file->engine().take_deferred_failure();
                 if (lost) return result;
                 push_error("file_flush", host().H5E_FILE_g, host().H5E_CANTFLUSH_g, lost);
                 return -1;
@@ -150,7 +150,7 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
 }
 
 herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reason) {
-    const Status stepped = file.step_aside(reason);
+    const Status stepped = file.file != nullptr ? file.file->step_aside(reason) : Status::ok();
     if (!stepped) push_error(function, host().H5E_FILE_g, host().H5E_WRITEERROR_g, stepped);
     return stepped ? 0 : -1;
 }
@@ -209,10 +209,10 @@ class HeldWhileClosing {
   public:
     explicit HeldWhileClosing(const std::shared_ptr<OpenFile>& file) {
         // The close of a reader drains nothing of what another open of the file has staged.
-        if (file == nullptr || file->closed() || !file->writable || file->staged == nullptr ||
-            file->staged->drain_paused())
+        if (file == nullptr || file->closed() || !file->writable || file->file == nullptr || file->shared != nullptr ||
+            file->file->staged().drain_paused())
             return;
-        staged_ = file->staged;
+        staged_ = file->file->staged().shared_from_this();
         staged_->pause_drain();
     }
     // It may still be open: another identifier or another open leads to it, or the close has failed.

@@ -32,19 +32,12 @@ herr_t told(const char* function, const Status& outcome) { return outcome ? 0 : 
 
 Status missing_argument() { return {Code::kInvalidArgument, "the operation lacks an argument"}; }
 
-stage::StagedFile* staged_of(const OpenFile& file) {
-    return file.shared != nullptr ? &file.shared->staged() : file.staged.get();
-}
+stage::StagedFile* staged_of(const OpenFile& file) { return file.file != nullptr ? &file.file->staged() : nullptr; }
 
-Status await_drained(const OpenFile& file) {
-    if (file.shared == nullptr) return file.staged != nullptr ? file.staged->drain_ready() : Status::ok();
-    return file.shared->on_several_nodes() ? file.shared->await_drained() : file.shared->staged().drain_present();
-}
+Status await_drained(const OpenFile& file) { return file.file != nullptr ? file.file->await_drained() : Status::ok(); }
 
-// Of a file that ranks write together there are none.
 void end_requests(const OpenFile* file) noexcept {
-    if (file != nullptr && file->staged != nullptr && file->engine != nullptr)
-        file->engine->async_requests().await(file->staged.get());
+    if (file != nullptr && file->file != nullptr) file->file->engine().async_requests().await(&file->file->staged());
 }
 
 std::shared_ptr<cache::CachedFile> cached_of(const OpenFile& file) {
@@ -96,7 +89,7 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
 herr_t remove_cache(const char* function, OpenFile* file) {
     if (file == nullptr) return 0;
     if (file->writable && staged_of(*file) != nullptr)
-        return told(function, file->step_aside(ledger::AsideReason::kDisabled));
+        return told(function, file->file->step_aside(ledger::AsideReason::kDisabled));
     const auto cached = cached_of(*file);
     return cached != nullptr ? told(function, cached->evict().status()) : 0;
 }

@@ -48,7 +48,7 @@ struct DatasetFacts {
     bool known = true;                          // false: something could not be found out
     bool never_collective = false;              // HDF5 transfers it independently whatever the list says
     bool with_mpi = false;                      // the file that it lies in is ours, and ranks have it open together
-    std::shared_ptr<node::SharedFile> shared;   // that file; null: they only read it
+    std::shared_ptr<file::SharedFile> shared;   // that file; null: they only read it
 };
 
 class DatasetBytes;

@@ -138,7 +138,7 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
     TransferWay way;
     if (count == 0 || !OpenFiles::get().any_with_mpi() || !is_collective(list)) return way;
     bool filtered = false, unfiltered = false, never = false;
-    node::SharedFile* file = nullptr;
+    file::SharedFile* file = nullptr;
     for (std::size_t i = 0; i < count; ++i) {
         const DatasetFacts& facts = facts_of(*as_object(datasets[i]));
         if (!facts.with_mpi) return way;   // mpio's, or a serial file, which HDF5 refuses

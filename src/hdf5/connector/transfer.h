@@ -62,7 +62,7 @@ struct TransferWay {
     bool failed = false;                    // the error is on HDF5's stack; on all ranks, if `together` is null
     std::vector<Part> parts;                // of each dataset; empty: all are transferred with the program's list
     CallKind kind = CallKind::kOwnData;     // of what is transferred with the program's list
-    node::SharedFile* together = nullptr;   // whose ranks have met, and meet again afterwards; null: HDF5's do, or none
+    file::SharedFile* together = nullptr;   // whose ranks have met, and meet again afterwards; null: HDF5's do, or none
 
     [[nodiscard]] bool any(Part what) const noexcept;
 };

@@ -163,7 +163,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     return Status::ok();
 }
 
-Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
+Status forward_together(file::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
                         Opening opening) {
     enum class Way : std::uint64_t { kNone, kWants, kForwarded };
     const auto tell = [&team](const Status& mine, Way way) {

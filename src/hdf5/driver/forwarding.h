@@ -8,9 +8,9 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "file/team.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/open_file.h"
-#include "node/team.h"
 #include "stage/engine.h"
 #include "wire/frame.h"
 
@@ -33,7 +33,7 @@ struct Opening {
 
 // The same of a file that all members of a team open. Collective: the server has it for all of them, or for none.
 // `opening.team` is found here; what the file has had does not matter if the first member says so.
-[[nodiscard]] Status forward_together(node::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
+[[nodiscard]] Status forward_together(file::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
                                       const OpenFile& open, Opening opening);
 
 // False: the server says that no client writes the file, or there is none of that name. True: then its last flush is to

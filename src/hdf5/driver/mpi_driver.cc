@@ -59,7 +59,7 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
 }
 
 Status close_file(OpenFile& file) {
-    if (file.shared == nullptr) return file.engine->detach(file.staged, false);
+    if (file.shared == nullptr) return file.file->close({}).outcome;
     // Another handle of the same ranks still writes: they all have it, so they all come this way.
     if (OpenFiles::get().shared(file.identity) != nullptr) return file.shared->commit();
     // The close is collective: without memory for this function it is not deferred, and the other ranks still meet us.

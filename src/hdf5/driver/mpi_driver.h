@@ -2,7 +2,7 @@
 //
 // To HDF5 and to the application it behaves as mpio does: it has MPI (communicator, info, rank and size by
 // the `ctl` calls), its open, flush, truncate and close are collective. Only where bytes go differs: into a
-// node::SharedFile. Transfers are independent, also where the transfer list says collective; transfer.h
+// file::SharedFile. Transfers are independent, also where the transfer list says collective; transfer.h
 // sees to it that HDF5 describes them with addresses and not with MPI types.
 //
 // It has no lock and unlock callbacks: with them HDF5 marks and flushes the superblock at open, after
@@ -10,7 +10,7 @@
 // H5Dwrite may arrive as several hundred thousand pieces.
 //
 // Ownership: one `MpiFile` per open, from `open` to `close`. Thread-safety: as HDF5's.
-// After a crash: see node::SharedFile::commit.
+// After a crash: see file::SharedFile::commit.
 // Source: HDF5 reference manual, H5FD_class_t version 1; H5FDmpio.c of 1.14.5 for behaviour.
 #pragma once
 
@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
+#include "file/shared_file.h"
 #include "hdf5/host/mpi_library.h"
-#include "node/shared_file.h"
 
 namespace forebay::hdf5 {
 

@@ -18,7 +18,7 @@ struct MpiFile : DriverFile {
     explicit MpiFile(MpiHandles&& taken) : handles(std::move(taken)) { open->with_mpi = true; }
 
     MpiHandles handles;
-    std::shared_ptr<node::Team> team;
+    std::shared_ptr<file::Team> team;
     bool leads = false;                          // the lowest rank of its node, which drains for it
     bool several_nodes = false;                  // the team's
     std::shared_ptr<cache::CachedFile> cached;   // what it is read through, if that is the read cache

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/attempt.h"
+#include "file/local_file.h"
 #include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/open_files.h"
@@ -21,7 +22,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-using node::SharedFile;
+using file::SharedFile;
 
 constexpr unsigned kFresh = H5F_ACC_TRUNC | H5F_ACC_EXCL;   // made or emptied
 
@@ -143,16 +144,15 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
 }
 
 // Each rank by itself, once the file is there as the flags say: it is empty, if it was to be, on all.
-Status find_engine(MpiFile& file, const char* name, unsigned flags) {
-    OpenFile& open = *file.open;
-    open.engine = Session::get().engine();
-    if (open.engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
-    return (flags & kFresh) != 0 ? open.engine->forget_before(open.identity, name) : Status::ok();
+Status find_engine(const MpiFile& file, const char* name, unsigned flags, std::shared_ptr<stage::Engine>& engine) {
+    engine = Session::get().engine();
+    if (engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
+    return (flags & kFresh) != 0 ? engine->forget_before(file.open->identity, name) : Status::ok();
 }
 
 // The shared file that the same ranks have open already, a new one, or an error on all of them: one that is not
 // `ready`, too.
-Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
+Result<std::shared_ptr<SharedFile>> share(MpiFile& file, std::shared_ptr<stage::Engine> engine, const Status& ready) {
     auto existing = OpenFiles::get().shared(file.open->identity);
     const bool same = existing != nullptr && is_of_same_ranks(*existing, file);
     enum class Known : std::uint64_t { kNot, kSame, kOther };
@@ -170,7 +170,7 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
                                   file.open->path));
     Result<stage::OpenTarget> target = out_of_memory();
     (void)attempt([&] { target = take_target(file); });
-    auto opened = SharedFile::open(file.open->engine, std::move(target), file.team);
+    auto opened = SharedFile::open(std::move(engine), std::move(target), file.team);
     if (!opened) return opened.status();
     opened.value().file->hold(std::move(file.claim));
     (void)attempt([&] {
@@ -184,22 +184,22 @@ Result<std::shared_ptr<SharedFile>> share(MpiFile& file, const Status& ready) {
 Status open_file(MpiFile& file, const char* name, unsigned flags) {
     OpenFile& open = *file.open;
     FOREBAY_TRY(open_everywhere(file, name, flags));
-    const Status ready = attempt([&] { return find_engine(file, name, flags); });
+    std::shared_ptr<stage::Engine> engine;
+    const Status ready = attempt([&] { return find_engine(file, name, flags, engine); });
     if ((flags & H5F_ACC_RDWR) == 0)
         return file.team->agree(attempt([&]() -> Status {
             FOREBAY_TRY(ready);
             stage::OpenTarget target = take_target(file);
             target.with_peers = file.several_nodes;
-            auto attached = open.engine->attach(std::move(target));
-            if (attached) {
-                file.made.keep();
-                open.staged = std::move(attached.value().file);
-                file.cached = std::move(attached.value().cached);
-                file.end_of_file = open.staged->size();
-            }
-            return attached.status();
+            auto attached = engine->attach(std::move(target));
+            FOREBAY_TRY(attached.status());
+            open.file = std::make_shared<file::FileReadByRanks>(engine, std::move(attached.value().file));
+            file.made.keep();
+            file.cached = std::move(attached.value().cached);
+            file.end_of_file = open.file->size();
+            return Status::ok();
         }));
-    auto shared = share(file, ready);
+    auto shared = share(file, std::move(engine), ready);
     if (!shared) return shared.status();
     // The end of file that all begin with: each of them tells before any of them can write.
     const auto sizes = file.team->agree(Status::ok(), shared.value()->size());
@@ -209,20 +209,20 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
         return sizes.status();
     }
     file.end_of_file = std::ranges::max(sizes.value());
-    open.shared = std::move(shared).value();
+    open.file = open.shared = std::move(shared).value();
     file.made.keep();
     return Status::ok();
 }
 
 void join_peers(MpiFile& file) noexcept {
     if (!file.several_nodes || file.open->writable) return;
-    node::PeersWanted wanted{file.cached, file.leads, {}};
-    const Status named = attempt([&] { wanted.node = file.open->engine->node_name(); });
+    file::PeersWanted wanted{file.cached, file.leads, {}};
+    const Status named = attempt([&] { wanted.node = file.open->file->engine().node_name(); });
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
     if (file.peers != nullptr) (void)file.cached->join(file.peers);
     // Now that it can ask the peers which part of the file is this node's.
-    if (file.cached != nullptr) file.open->engine->prefetch_opened(*file.cached);
+    if (file.cached != nullptr) file.open->file->engine().prefetch_opened(*file.cached);
 }
 
 void leave_peers(MpiFile& file) noexcept {
@@ -234,7 +234,7 @@ void leave_peers(MpiFile& file) noexcept {
     file.cached = nullptr;
 }
 
-Result<OfferedTeam> offer_from(hid_t list, const node::MpiAdapter& adapter) {
+Result<OfferedTeam> offer_from(hid_t list, const file::MpiAdapter& adapter) {
     auto made = OfferedTeam::make(list, adapter);
     if (!made) return made.status();
     OfferedTeam offered = std::move(made).value();

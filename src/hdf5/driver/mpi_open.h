@@ -9,7 +9,7 @@ namespace forebay::hdf5 {
 
 // The ranks of the access list's communicator, for an open that nobody has offered a team for: that of an external
 // link's file.
-[[nodiscard]] Result<OfferedTeam> offer_from(hid_t list, const node::MpiAdapter& adapter);
+[[nodiscard]] Result<OfferedTeam> offer_from(hid_t list, const file::MpiAdapter& adapter);
 
 // `file` has its team. Recovers what dead processes have left of the file, creates or empties it as the flags say,
 // claims it for this group of ranks, and opens the shared file of those ranks, or joins the one that they have open.

@@ -81,7 +81,7 @@ Status read_pieces(MpiFile& file, const PieceVector& vector, void* buffers[]) {
     vector.for_each(kFunction, [&](std::uint32_t i, ByteClass, std::size_t size) {
         parts.push_back({vector.addresses[i], {static_cast<std::byte*>(buffers[i]), size}});
     });
-    return open.shared != nullptr ? open.shared->read(parts) : open.staged->read(parts);
+    return open.file->read(parts);
 }
 
 Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const buffers[], bool together) {
@@ -95,8 +95,9 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
     bool raw = false, metadata = false;
     const auto hand_over = [&] {
         if (outcome && !parts.empty())
-            if (Status written = open.shared->write(parts, byte_class,
-                                                    together || CallScope::kind() != CallKind::kOwnData);
+            if (Status written = together || CallScope::kind() != CallKind::kOwnData
+                                     ? open.shared->write_together(parts, byte_class)
+                                     : open.shared->write(parts, byte_class);
                 !written && (together || byte_class == ByteClass::kRaw))
                 outcome = std::move(written);
         parts.clear();

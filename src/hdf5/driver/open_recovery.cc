@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/attempt.h"
+#include "file/recover_collectively.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/warning.h"
-#include "node/recover_collectively.h"
 
 namespace forebay::hdf5 {
 
@@ -33,8 +33,8 @@ Status recover_alone(const OpenFile& file, stage::Engine& engine, Locked& locked
     }
 }
 
-Status recover_together(node::Team& team, stage::Engine* engine, const char* path, bool writable) {
-    const auto looked = node::recover_collectively(team, [&]() -> Result<std::string> {
+Status recover_together(file::Team& team, stage::Engine* engine, const char* path, bool writable) {
+    const auto looked = file::recover_collectively(team, [&]() -> Result<std::string> {
         return engine != nullptr ? engine->recover_before_open(path, true) : std::string();
     });
     if (!looked) return looked.status();

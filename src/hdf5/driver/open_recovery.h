@@ -5,8 +5,8 @@
 #pragma once
 
 #include "base/status.h"
+#include "file/team.h"
 #include "hdf5/open_file.h"
-#include "node/team.h"
 #include "stage/engine.h"
 
 namespace forebay::hdf5 {
@@ -21,8 +21,8 @@ enum class Locked { kNot, kForReading, kForWriting };
 
 // Of a file that the ranks of a communicator are about to open. Collective, before any of them opens the existing file
 // at `path`. Every rank looks on its own node; whoever comes second there waits until the first one is done, and
-// whoever could not use it looks again while others bring something home (node/recover_collectively.h). With `writable`
+// whoever could not use it looks again while others bring something home (file/recover_collectively.h). With `writable`
 // the error, the same on all ranks, is that a log cannot be used. `engine` may be null.
-[[nodiscard]] Status recover_together(node::Team& team, stage::Engine* engine, const char* path, bool writable);
+[[nodiscard]] Status recover_together(file::Team& team, stage::Engine* engine, const char* path, bool writable);
 
 }   // namespace forebay::hdf5

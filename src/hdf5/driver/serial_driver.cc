@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "cache/small_copy.h"
+#include "file/local_file.h"
 #include "hdf5/call_scope.h"
 #include "hdf5/driver/deferred_descriptor.h"
 #include "hdf5/driver/driver_base.h"
@@ -35,8 +36,8 @@ namespace forebay::hdf5 {
 
 namespace {
 
+using file::ProgramFile;
 using stage::ByteClass;
-using stage::StagedFile;
 
 struct SerialFile : DriverFile {
     Locked locked = Locked::kNot;
@@ -120,7 +121,7 @@ bool await_closed(const char* function, SerialFile& file, stage::Engine& engine)
 // one stores what it reads, and counts it. Without it the parent's engine goes on, which reads the file itself.
 void leave_parents_engine(SerialFile& file) {
     OpenFile& open = *file.open;
-    if (open.writable || open.aside || file.shown || !open.engine->only_read(*open.staged)) return;
+    if (open.writable || open.aside || file.shown || !open.file->engine().only_read(open.file->staged())) return;
     std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr || engine->inherited()) return;
     const Options& options = engine->options().options;
@@ -130,16 +131,15 @@ void leave_parents_engine(SerialFile& file) {
     Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
     if (!attached) return;
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    open.staged = std::move(attached.value().file);
-    open.engine = std::move(engine);
+    open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), false);
 }
 
 // Attaches the file to the engine, once; `prepare` as in stage::OpenTarget. The failure is on the error stack.
-StagedFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {}) {
+ProgramFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {}) {
     OpenFile& open = *file.open;
-    if (open.staged != nullptr) {
-        if (open.engine->inherited()) leave_parents_engine(file);
-        return open.staged.get();
+    if (open.file != nullptr) {
+        if (open.file->engine().inherited()) leave_parents_engine(file);
+        return open.file.get();
     }
     std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr) {
@@ -167,10 +167,9 @@ StagedFile* attached(const char* function, SerialFile& file, std::function<Statu
         return nullptr;
     }
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    open.staged = std::move(attached.value().file);
-    open.engine = std::move(engine);
-    file.end_of_file = open.staged->size();
-    return open.staged.get();
+    open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), open.writable);
+    file.end_of_file = open.file->size();
+    return open.file.get();
 }
 
 void push_open_error(const char* function, const char* name, unsigned flags, int o_flags, int error) {
@@ -264,26 +263,24 @@ herr_t driver_close(H5FD_t* file) {
         const std::shared_ptr<OpenFile> open = self->open;
         bool left = false;   // bytes of it are in the log only, or still on their way to it
         bool done = false;   // all of it is in the file, and nothing of this process uses the file any more
-        if (open->staged != nullptr) {
+        if (open->file != nullptr) {
             // HDF5 frees the file even if this fails, and a second close of the identifier would then use
             // freed memory. So the failure is kept, and the callback of the connector that led here reports it.
             const bool locked = self->locked != Locked::kNot;
-            const auto [detached, deferred] = open->engine->detach(
-                open->staged, open->writable,
-                [descriptor = open->descriptor, identity = open->identity, locked](stage::Engine::Ended ended) {
-                    return end_deferred_descriptor(descriptor, identity, locked, ended);
-                });
-            if (!detached) open->keep_failure(OpenFile::During::kClose, detached.with_context("close " + open->path));
+            const auto [closed, deferred] = open->file->close([descriptor = open->descriptor, identity = open->identity,
+                                                               locked](stage::Engine::Ended ended) {
+                return end_deferred_descriptor(descriptor, identity, locked, ended);
+            });
+            if (!closed) open->keep_failure(OpenFile::During::kClose, closed.with_context("close " + open->path));
             if (deferred) {
-                open->staged.reset();
                 CallScope::note_closed(open);
                 return 0;
             }
-            left = open->writable && open->staged->failed();
-            done = open->writable && detached.is_ok() && !left && !open->staged->leaves_log() &&
-                   open->engine->find(open->identity.device, open->identity.inode) == nullptr;
+            left = open->writable && open->file->staged().failed();
+            done = open->writable && closed.is_ok() && !left && !open->file->staged().leaves_log() &&
+                   open->file->engine().find(open->identity.device, open->identity.inode) == nullptr;
         }
-        open->staged.reset();
+        open->file.reset();
         // Another handle may hold the descriptor a little longer, and the lock with it. Of a file that could not be
         // closed the engine does so to the end of the process: nobody else is to write it before the log was brought
         // home. A thread that has drained the last of it may not have let go of it, but does nothing with it any more;
@@ -349,7 +346,7 @@ herr_t driver_get_handle(H5FD_t* file, hid_t, void** handle) {
 void push_transfer_error(const char* function, const OpenFile& file, const Status& failed, bool reading,
                          haddr_t address, std::size_t size_bytes, const void* buffer) {
     const hid_t* const minor = reading ? host().H5E_READERROR_g : host().H5E_WRITEERROR_g;
-    if (failed.sys_errno() == 0 || file.staged->staged()) {
+    if (failed.sys_errno() == 0 || file.file->staged().staged()) {
         push_error(function, host().H5E_IO_g, minor, failed);
         return;
     }
@@ -370,9 +367,10 @@ void push_transfer_error(const char* function, const OpenFile& file, const Statu
 herr_t driver_read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size_bytes, void* buffer) {
     constexpr const char* kFunction = "driver_read";
     return guard(kFunction, [&]() -> herr_t {
-        StagedFile* const staged = attached(kFunction, self_of(file));
-        if (staged == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
-        if (const Status read = staged->read(address, {static_cast<std::byte*>(buffer), size_bytes}); !read) {
+        ProgramFile* const target = attached(kFunction, self_of(file));
+        if (target == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
+        const ProgramFile::ReadPart part{address, {static_cast<std::byte*>(buffer), size_bytes}};
+        if (const Status read = target->read({&part, 1}); !read) {
             push_transfer_error(kFunction, *self_of(file).open, read, true, address, size_bytes, buffer);
             return -1;
         }
@@ -384,13 +382,12 @@ herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::
     constexpr const char* kFunction = "driver_write";
     return guard(kFunction, [&]() -> herr_t {
         SerialFile& self = self_of(file);
-        StagedFile* const staged = attached(kFunction, self);
-        if (staged == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
-        self.open->engine->async_requests().await_reads(*staged, {address, address + size_bytes});
+        ProgramFile* const target = attached(kFunction, self);
+        if (target == nullptr || !check_region(kFunction, address, size_bytes)) return -1;
+        target->engine().async_requests().await_reads(target->staged(), {address, address + size_bytes});
         const ByteClass byte_class = type == H5FD_MEM_DRAW ? ByteClass::kRaw : ByteClass::kMetadata;
-        if (const Status written = staged->write(address, {static_cast<const std::byte*>(buffer), size_bytes},
-                                                 byte_class);
-            !written) {
+        const ProgramFile::Part part{address, {static_cast<const std::byte*>(buffer), size_bytes}};
+        if (const Status written = target->write({&part, 1}, byte_class); !written) {
             push_transfer_error(kFunction, *self.open, written, false, address, size_bytes, buffer);
             return -1;
         }
@@ -403,11 +400,10 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
     return guard("driver_flush", [&]() -> herr_t {
         SerialFile& self = self_of(file);
         const OpenFile& open = *self.open;
-        if (closing || !open.writable || open.staged == nullptr || CallScope::kind() == CallKind::kObjectFlush)
-            return 0;
+        if (closing || open.file == nullptr || CallScope::kind() == CallKind::kObjectFlush) return 0;
         // HDF5 also flushes in the middle of closing, and a failure there leaves the file half closed. So it
         // is kept, and reported by the callback of the connector, flush or close, that led here.
-        Status committed = open.staged->commit();
+        Status committed = open.file->commit();
         if (!committed) CallScope::keep_failure(self.open, OpenFile::During::kFlush, std::move(committed));
         return 0;
     });
@@ -417,16 +413,16 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
     constexpr const char* kFunction = "driver_truncate";
     return guard(kFunction, [&]() -> herr_t {
         SerialFile& self = self_of(file);
-        StagedFile* const staged = attached(kFunction, self);
-        if (staged == nullptr) return -1;
+        ProgramFile* const target = attached(kFunction, self);
+        if (target == nullptr) return -1;
         if (self.end_allocated == self.end_of_file) return 0;
         if (!self.open->writable) {
             push_errno(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, "unable to extend file properly", EINVAL);
             return -1;
         }
-        self.open->engine->async_requests().await_reads(*staged, {self.end_allocated, kOffsetMax});
-        if (const Status truncated = staged->truncate(self.end_allocated); !truncated) {
-            if (truncated.sys_errno() == 0 || staged->staged())
+        target->engine().async_requests().await_reads(target->staged(), {self.end_allocated, kOffsetMax});
+        if (const Status truncated = target->truncate(self.end_allocated); !truncated) {
+            if (truncated.sys_errno() == 0 || target->staged().staged())
                 push_error(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, truncated);
             else
                 push_errno(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, "unable to extend file properly",
@@ -461,7 +457,7 @@ Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, i
         const bool no_writer = written.code() == Code::kUnsupported;
         if (!no_writer && wanted == Locked::kForReading) {
             if (shown(function, file)) return Got::kLastFlush;
-            if (open.staged == nullptr) return Got::kNothing;   // the reason is on the stack
+            if (open.file == nullptr) return Got::kNothing;   // the reason is on the stack
         } else if (!no_writer) {
             if (!written) push_error(function, host().H5E_VFL_g, host().H5E_CANTLOCKFILE_g, written.message().c_str());
             return Got::kNothing;

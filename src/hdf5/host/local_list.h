@@ -1,7 +1,7 @@
 // File access lists with mpio, handled without the other processes of their communicator.
 //
 // Whatever HDF5 does to such a list duplicates its communicator: getting it, copying the list, setting it. All its
-// processes have to do that together. Where one of them may know nothing of forebay (node/launch.h) the property is
+// processes have to do that together. Where one of them may know nothing of forebay (file/launch.h) the property is
 // looked at, and stored, by the library's inner functions, which call none of its callbacks. An open with mpio leaves
 // the hints that MPI has used in the list it was given, and the next open hands them to MPI, in which all processes
 // must agree. So they are carried over from the copy. Thread-safety: as HDF5's. Nothing blocks.

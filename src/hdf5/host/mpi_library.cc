@@ -43,7 +43,7 @@ Result<std::string> implementation() {
     return Status(Code::kUnsupported, "unknown MPI: " + text.substr(0, text.find('\n')));
 }
 
-Result<const node::MpiAdapter*> load() {
+Result<const file::MpiAdapter*> load() {
     const auto name = implementation();
     if (!name) return name.status();
     Dl_info self{};
@@ -60,11 +60,11 @@ Result<const node::MpiAdapter*> load() {
         }
         void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (library == nullptr) return Status(Code::kUnavailable, std::string("cannot load it: ") + dlerror());
-        const auto adapter = reinterpret_cast<node::MpiAdapterFunction>(dlsym(library, node::kMpiAdapterSymbol));
-        const node::MpiAdapter* const opened = adapter != nullptr ? adapter(find_function) : nullptr;
+        const auto adapter = reinterpret_cast<file::MpiAdapterFunction>(dlsym(library, file::kMpiAdapterSymbol));
+        const file::MpiAdapter* const opened = adapter != nullptr ? adapter(find_function) : nullptr;
         if (adapter != nullptr && opened == nullptr)
             return Status(Code::kUnsupported, path.string() + " does not fit the MPI of this process");
-        if (opened == nullptr || opened->version != node::kMpiAdapterVersion)
+        if (opened == nullptr || opened->version != file::kMpiAdapterVersion)
             return Status(Code::kUnsupported, path.string() + " belongs to another version of forebay");
         return opened;
     }
@@ -73,15 +73,15 @@ Result<const node::MpiAdapter*> load() {
 
 }   // namespace
 
-Result<const node::MpiAdapter*> mpi_adapter() {
+Result<const file::MpiAdapter*> mpi_adapter() {
     static std::mutex mutex;
-    static std::optional<Result<const node::MpiAdapter*>> loaded;
+    static std::optional<Result<const file::MpiAdapter*>> loaded;
     const std::lock_guard lock(mutex);
     if (!loaded) loaded = load();
     return *loaded;
 }
 
-Result<OfferedTeam> OfferedTeam::make(hid_t file_access_list, const node::MpiAdapter& adapter) {
+Result<OfferedTeam> OfferedTeam::make(hid_t file_access_list, const file::MpiAdapter& adapter) {
     OfferedTeam offered;
     if (adapter.communicator_bytes > sizeof offered.communicator)
         return Status(Code::kUnsupported, "the MPI handles are larger than any known MPI's");
@@ -93,7 +93,7 @@ Result<OfferedTeam> OfferedTeam::make(hid_t file_access_list, const node::MpiAda
     return offered;
 }
 
-Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const node::MpiAdapter& adapter, std::uint64_t communicator) {
+Result<MpiHandles> MpiHandles::of(hid_t file_access_list, const file::MpiAdapter& adapter, std::uint64_t communicator) {
     MpiHandles handles(adapter, communicator);
     if (adapter.info_bytes > sizeof handles.info_ ||
         host().H5Pget(file_access_list, "mpi_params_info", &handles.info_) < 0) {
@@ -108,7 +108,7 @@ MpiHandles::~MpiHandles() {
     if (adapter_ != nullptr) adapter_->free_info(&info_);
 }
 
-Result<node::Membership> members_of(hid_t file_access_list, const node::MpiAdapter& adapter) {
+Result<file::Membership> members_of(hid_t file_access_list, const file::MpiAdapter& adapter) {
     const auto communicator = peek_communicator(file_access_list);
     if (!communicator) return communicator.status();
     return adapter.members(&communicator.value());

@@ -49,11 +49,11 @@ def test_an_include_that_does_not_start_at_src_is_found(tmp_path, target):
     ("room", "header"),
     [
         ("drain", "fcntl.h"),
-        ("node", "sys/mman.h"),
+        ("file", "sys/mman.h"),
         ("cache", "fstream"),
         ("stage", "hdf5.h"),
         ("cli", "H5VLconnector.h"),
-        ("node", "mpi.h"),
+        ("file", "mpi.h"),
     ],
 )
 def test_a_header_that_belongs_to_another_room_is_found(tmp_path, room, header):

@@ -1,0 +1,231 @@
+#include "file/grouped.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "base/attempt.h"
+#include "base/clock.h"
+#include "io/posix_file.h"
+
+namespace forebay::file {
+
+namespace {
+
+using group::board_name;
+
+// The ranks of a program end together. One that goes on for longer does something else; what it has staged stays in its
+// log.
+constexpr std::chrono::seconds kOthersMax{30};
+
+Result<std::unique_ptr<io::File>> open_in(std::string_view directory, const std::string& name) {
+    auto opened = io::open_posix_directory(std::string(directory));
+    if (!opened) return opened.status();
+    return opened.value()->open_file(name, io::OpenMode::kReadWrite);
+}
+
+}   // namespace
+
+std::size_t Grouped::Node::size() const noexcept {
+    return static_cast<std::size_t>(std::ranges::count_if(all, [&](const Introduction& one) { return has(one); }));
+}
+
+const Introduction& Grouped::Node::drainer() const noexcept {
+    return *std::ranges::find_if(all, [&](const Introduction& one) { return has(one); });
+}
+
+// ---- joining ---------------------------------------------------------------------------------------------
+
+// The drainer makes the board, all others open it, and everybody the logs of everybody.
+Status Grouped::join(const Node& node) {
+    drains_ = node.drains();
+    state_.engine->share_reserve(node.size());
+    Result<group::Board> board = Status(Code::kInternal, "no board");
+    const Status mine = attempt([&] { return drains_ ? make_board(node, board) : Status::ok(); });
+    Status made = state_.team->agree(mine);
+    if (!made && mine) remove_board(node.drainer().log);   // that of another node failed
+    if (!made) return made;
+    return state_.team->agree(attempt([&] { return share_board(node, board); }));
+}
+
+Status Grouped::make_board(const Node& node, Result<group::Board>& board) {
+    std::uint64_t ring = 0;
+    for (const Introduction& one : node.all)
+        if (node.has(one)) ring = std::max(ring, one.segments_max);
+    auto file = state_.engine->directory()->open_file(board_name(node.drainer().log), io::OpenMode::kCreateNew);
+    const Status made = attempt([&] {
+        if (file) board = group::Board::create(std::move(file).value(), node.size(), ring, group_of(node.drainer()));
+        else board = file.status();
+        return board.status();
+    });
+    if (file && !made) remove_board(node.drainer().log);
+    // Not what all take for a reason to go on without staging.
+    if (!made && state_.engine->options().options.strict) return {Code::kUnavailable, made.message(), made.sys_errno()};
+    return made;
+}
+
+Status Grouped::share_board(const Node& node, Result<group::Board>& board) {
+    std::vector<const Introduction*> members;
+    std::set<std::string_view> nodes;
+    for (const Introduction& one : node.all) {
+        if (node.has(one)) members.push_back(&one);
+        nodes.insert(one.node);
+    }
+    const auto self = static_cast<std::uint64_t>(std::ranges::find(members, &node.all[node.rank]) - members.begin());
+    const bool several = nodes.size() > 1;
+    if (!drains_) {
+        auto file = open_in(node.drainer().directory, board_name(node.drainer().log));
+        FOREBAY_TRY(file.status());
+        board = group::Board::open(std::move(file).value(), members.size());
+        FOREBAY_TRY(board.status());
+    }
+    std::vector<area::ProcessIdentity> processes;
+    std::vector<std::string> directories;
+    for (const Introduction* one : members) {
+        processes.push_back(one->process);
+        directories.emplace_back(one->directory);
+    }
+    group_ = std::make_shared<group::Group>(group::Group::Setup{
+        std::move(board).value(), self, 0, std::move(processes), state_.file->stripe(), several, node.durable,
+        several ? group_of(node.all.front()) : 0, nodes.size(), journal() != nullptr, std::move(directories)});
+    Status mine;
+    for (std::size_t i = 0; i < members.size() && mine; ++i) {
+        std::unique_ptr<io::File> pool;
+        if (!drains_ || i != self) {
+            auto file = open_in(members[i]->directory, "log");
+            mine = file.status();
+            if (mine) pool = std::move(file).value();
+        }
+        group_->add_log(std::move(pool), members[i]->segment_bytes);
+    }
+    FOREBAY_TRY(mine);
+    FOREBAY_TRY(state_.file->join(group_, several));
+    FOREBAY_TRY(group_->lost());
+    if (!drains_) return Status::ok();
+    return group_->listen([file = std::weak_ptr(state_.file)](bool room_wanted) {
+        if (const auto alive = file.lock()) alive->poll_group(room_wanted);
+    });
+}
+
+void Grouped::leave(const Node& node) noexcept {
+    remove_journal();
+    state_.attached = false;
+    if (state_.team->agree(state_.engine->detach(state_.file, true))) remove_board(node.drainer().log);
+}
+
+// By the drainer, who made it. Where it cannot be removed recovery does.
+void Grouped::remove_board(std::uint64_t log) noexcept {
+    if (!drains_) return;
+    (void)attempt([&] { return state_.engine->directory()->remove_file(board_name(log)); });
+}
+
+// ---- the program's calls ---------------------------------------------------------------------------------
+
+Status Grouped::write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) {
+    Status written = attempt([&] { return write_parts(parts, byte_class, together); });
+    if (written && !group_->lost().is_ok()) written = copy_of(group_->lost(), "board lost");   // nobody may see it
+    if (written && read_around_ && byte_class == stage::ByteClass::kRaw)
+        written = attempt([&] { return state_.file->drain_present(); });
+    return written;
+}
+
+Status Grouped::expose_offsets() {
+    state_.file->note_addresses_given();
+    read_around_ = true;
+    return state_.file->drain_present();
+}
+
+Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
+    const std::uint64_t begin_ns = monotonic_ns();
+    // With a write missing it is no state to come back to.
+    FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
+    Status mine;
+    if (drains_) {
+        mine = attempt(act);
+        group_->marked();
+    }
+    if (mine) mine = copy_of(group_->lost(), "board lost");
+    Status all = agree(mine);
+    if (!drains_) state_.file->waited_since(begin_ns);   // those who drain have been timed in it
+    return all;
+}
+
+Status Grouped::step_aside(ledger::AsideReason reason) {
+    FOREBAY_TRY(by_drainers([&] { return state_.file->step_aside(reason); }));
+    Status mine;
+    // If this fails there may be something to be undone still; the file is written through all the same, as the
+    // drainers do already.
+    const Status ended = end_group();
+    if (drains_) group_->stop_listening();
+    else mine = attempt([&] { return state_.file->go_through(reason); });
+    group_.reset();
+    const Status met = state_.team->agree(mine);
+    // Last, as when the file is closed.
+    if (met) remove_board(state_.file->log_number());
+    return met ? ended : met;
+}
+
+// ---- closing ---------------------------------------------------------------------------------------------
+
+void Grouped::abandon(const Status& why) noexcept {
+    group_->stop_listening();
+    Sharing::abandon(why);
+}
+
+Status Grouped::end_part(const Status& whole, Status committed) {
+    Status mine;
+    if (drains_) {
+        group_->stop_listening();
+        if (!whole) state_.file->withhold(copy_of(whole, "a write failed"));
+        mine = state_.engine->detach(state_.file, true);
+        group_->ending().finished();
+    } else {
+        mine = attempt([&] { return group_->ending().wait_until_finished(); });
+    }
+    state_.end_claim();   // others may open the file as soon as any member has closed it
+    return agree(mine ? committed : mine);
+}
+
+Status Grouped::give_back(const Status& outcome) {
+    if (drains_) return Status::ok();
+    const Status given_back = attempt([&] { return state_.file->finish_followed(outcome); });
+    (void)state_.engine->detach(state_.file, true);
+    return given_back;
+}
+
+// ---- a file that was never closed ------------------------------------------------------------------------
+
+void Grouped::finish_unclosed() noexcept {
+    const Status outcome = attempt([&]() -> Status {
+        if (journal() != nullptr)
+            return {Code::kUnavailable, "with nodes=consistent it stays as it is, "
+                                        "to be taken back to its last flush once recovery has run on every node"};
+        return drains_ ? await_and_drain() : follow_unclosed();
+    });
+    if (!outcome) state_.file->withhold(copy_of(outcome, "a write failed"));
+    state_.end_claim();
+}
+
+Status Grouped::follow_unclosed() {
+    group_->ending().publish(group::Ending::Phase::kWritten);
+    const Status finished = group_->ending().wait_until_finished(kOthersMax);
+    FOREBAY_TRY(state_.file->finish_followed(finished));
+    group_->ending().publish(group::Ending::Phase::kGivenBack);
+    return Status::ok();
+}
+
+Status Grouped::await_and_drain() {
+    if (const Status ended = group_->ending().await(group::Ending::Phase::kWritten, kOthersMax); !ended) {
+        (void)attempt([&] { return state_.file->drain(); });   // what there is now; the logs stay
+        return ended;
+    }
+    group_->stop_listening();
+    FOREBAY_TRY(drain_unclosed());
+    group_->ending().finished();
+    if (group_->ending().await(group::Ending::Phase::kGivenBack, kOthersMax) &&
+        group_->ending().all_came_to(group::Ending::Phase::kGivenBack))
+        remove_board(state_.file->log_number());
+    return Status::ok();
+}
+
+}   // namespace forebay::file

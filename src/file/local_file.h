@@ -1,0 +1,40 @@
+// A file that this process reads or writes without others: by itself, or, for reading, among ranks.
+#pragma once
+
+#include "file/program_file.h"
+
+namespace forebay::file {
+
+class LocalFile : public ProgramFile {
+  public:
+    // Takes the end of an `Engine::attach`. `writable`: as the file was attached.
+    LocalFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<stage::StagedFile> file, bool writable)
+        : ProgramFile(std::move(engine), std::move(file)), writable_(writable) {}
+
+    Status write(std::span<const Part> parts, stage::ByteClass byte_class) override {
+        return file_->write(parts, byte_class);
+    }
+    Status read(std::span<const ReadPart> parts) override { return file_->read(parts); }
+    Status truncate(std::uint64_t size) override { return file_->truncate(size); }
+    Status commit() override { return writable_ ? file_->commit() : Status::ok(); }
+    Status await_drained() override { return file_->drain_ready(); }
+    Status step_aside(ledger::AsideReason reason) override { return file_->step_aside(reason); }
+    Status expose_offsets() override { return file_->expose_offsets(); }
+    stage::Engine::Detached close(stage::Engine::AfterClose afterwards) override {
+        return engine_->detach(file_, writable_, std::move(afterwards));
+    }
+
+  private:
+    const bool writable_;
+};
+
+// A file that ranks open together for reading. Each of them reads it by itself.
+class FileReadByRanks final : public LocalFile {
+  public:
+    FileReadByRanks(std::shared_ptr<stage::Engine> engine, std::shared_ptr<stage::StagedFile> file)
+        : LocalFile(std::move(engine), std::move(file), false) {}
+    // If this process writes the file through another handle, the offsets are exposed through that one.
+    Status expose_offsets() override { return Status::ok(); }
+};
+
+}   // namespace forebay::file

@@ -1,0 +1,102 @@
+#include "file/on_one_node.h"
+
+#include <algorithm>
+
+#include "base/attempt.h"
+
+namespace forebay::file {
+
+Status OnOneNode::join(const Node& node) {
+    FOREBAY_TRY(Grouped::join(node));
+    durable_ = node.durable;
+    if (!durable_) return Status::ok();
+    // All have joined, and nobody has written: the board and the beginning of every log are on the device.
+    return state_.team->agree(attempt([&]() -> Status {
+        if (!drains_) return Status::ok();
+        FOREBAY_TRY(state_.file->begin_statements());
+        return state_.engine->directory()->sync();
+    }));
+}
+
+Status OnOneNode::write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool /*together*/) {
+    return state_.file->write(parts, byte_class);
+}
+
+void OnOneNode::collective_write_done() noexcept {
+    if (drains_) (void)attempt([&] { state_.file->collective_write_done(); });
+}
+
+Status OnOneNode::truncate(std::uint64_t size) {
+    FOREBAY_TRY(by_drainers([&] { return state_.file->truncate(size); }));
+    if (drains_) return Status::ok();
+    if (Status followed = attempt([&] { return state_.file->truncate(size); }); !followed && state_.untold)
+        state_.untold = std::move(followed);
+    return Status::ok();
+}
+
+Status OnOneNode::commit() {
+    // All at a time; the drainer syncs what was written since, if anything was.
+    if (durable_) FOREBAY_TRY(agree(attempt([&] { return state_.file->sync_own_log(); })));
+    return by_drainers(
+        [&] {
+            const Status committed = state_.file->commit();
+            return committed ? state_.file->drain() : committed;
+        },
+        Untold::kTell);
+}
+
+std::optional<stage::WaitedClose> OnOneNode::why_close_waits() {
+    if (durable_) return stage::WaitedClose::kShared;
+    const auto waits = state_.engine->why_close_waits(*state_.file);
+    if (!waits && (!state_.untold || !group_->lost())) return stage::WaitedClose::kFailing;
+    return waits;
+}
+
+bool OnOneNode::defer(std::optional<stage::WaitedClose>& waits) {
+    std::uint64_t word = 0;   // 1 and the reason
+    if (drains_) {
+        group_->stop_listening();
+        std::optional<stage::WaitedClose> why = stage::WaitedClose::kFailing;
+        (void)attempt([&] { why = state_.file->commit_to_finish_later(); });
+        if (why) word = 1 + static_cast<std::uint64_t>(*why);
+    }
+    const auto words = state_.team->agree(Status::ok(), word);
+    if (!words) return false;
+    word = *std::ranges::max_element(words.value());
+    if (word == 0) return true;
+    waits = static_cast<stage::WaitedClose>(word - 1);
+    return false;
+}
+
+// The rest of a close that does not wait. The drainer has committed and everybody knows it; nothing here may call MPI,
+// or need this object, which has the team.
+void OnOneNode::finish_later(AfterClose afterwards) noexcept {
+    stage::Engine* const engine = state_.engine.get();
+    const std::shared_ptr<stage::StagedFile> file = state_.file;
+    const std::shared_ptr<group::Group> group = group_;
+    stage::Engine::SharedClose close{{}, std::move(afterwards), drains_};
+    if (!drains_) {
+        close.finish = [file, group] {
+            Status finished = group->ending().wait_until_finished();
+            if (finished) finished = group->ending().outcome();
+            const Status given_back = file->finish_followed(finished);
+            group->ending().publish(group::Ending::Phase::kGivenBack);
+            return given_back;
+        };
+        return engine->finish_later(file, std::move(close));
+    }
+    std::shared_ptr<io::Claim> claim = std::move(state_.claim);
+    close.finish = [engine, file, group, held = std::move(claim)]() mutable {
+        const Status outcome = attempt([&] { return file->finish(stage::StagedFile::Finish::kBehindProgram); });
+        group->ending().finished(outcome);
+        // The board goes last: without it recovery could not tell what the logs of others mean, who may have died.
+        if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
+            outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
+            (void)attempt([&] { return engine->directory()->remove_file(group::board_name(file->log_number())); });
+        end_claim(*engine, *file, std::move(held));
+        return outcome;
+    };
+    engine->finish_later(file, std::move(close));
+}
+
+}   // namespace forebay::file

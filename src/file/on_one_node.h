@@ -1,0 +1,28 @@
+// A file that the ranks of one node stage together. A crash leaves its last commit.
+#pragma once
+
+#include "file/grouped.h"
+
+namespace forebay::file {
+
+class OnOneNode final : public Grouped {
+  public:
+    using Grouped::Grouped;
+
+    [[nodiscard]] Status join(const Node& node) override;
+    void collective_write_done() noexcept override;
+    Status truncate(std::uint64_t size) override;
+    Status commit() override;
+
+  private:
+    Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
+    Status drain_unclosed() override { return state_.file->finish(); }
+    std::optional<stage::WaitedClose> why_close_waits() override;
+    [[nodiscard]] bool keeps_last_commit() const noexcept override { return true; }
+    bool defer(std::optional<stage::WaitedClose>& waits) override;
+    void finish_later(AfterClose afterwards) noexcept override;
+
+    bool durable_ = false;   // durability=node, of all members; since `join`
+};
+
+}   // namespace forebay::file

@@ -1,0 +1,150 @@
+#include "file/sharing.h"
+
+#include <algorithm>
+
+#include "base/attempt.h"
+#include "file/meeting.h"
+
+namespace forebay::file {
+
+namespace {
+
+// What each member says of itself when all have come to the close.
+constexpr std::uint64_t kIncomplete = 1, kMayDefer = 2, kHasFailure = 4;
+
+bool any_says(Team::Words words, std::uint64_t what) {
+    return std::ranges::any_of(words, [&](std::uint64_t one) { return (one & what) != 0; });
+}
+
+bool all_say(Team::Words words, std::uint64_t what) {
+    return std::ranges::all_of(words, [&](std::uint64_t one) { return (one & what) != 0; });
+}
+
+}   // namespace
+
+Status SharedState::take_deferred_error() noexcept {
+    Status told = std::exchange(untold, Status::ok());
+    if (!incomplete) return copy_of(incomplete, "a write failed");
+    return told;
+}
+
+void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept {
+    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.keep_claim(std::move(claim));
+}
+
+void SharedState::end_claim() noexcept { file::end_claim(*engine, *file, std::move(claim)); }
+
+// By MPI, not asleep on the board: what another rank still waits for in MPI may need this one to be in MPI too.
+Status Sharing::meet() {
+    const Meeting meeting(journal());
+    return state_.team->barrier();
+}
+
+Status Sharing::agree(const Status& mine) {
+    const Meeting meeting(journal());
+    return state_.team->agree(mine);
+}
+
+void Sharing::abandon(const Status& why) noexcept {
+    (void)attempt([&] { return state_.file->finish_followed(why); });
+    state_.end_claim();
+}
+
+Sharing::Detached Sharing::close(AfterClose afterwards) {
+    stage::Engine& engine = *state_.engine;
+    // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
+    Status committed = commit_before_close();
+    state_.attached = false;
+    std::optional<stage::WaitedClose> waits = stage::WaitedClose::kShared;
+    if (afterwards) (void)attempt([&] { waits = why_close_waits(); });
+    const bool lacks = keeps_last_commit() && !state_.incomplete;
+    const Status before = engine.take_deferred_failure();
+    bool any_lacks = false, all_may = false, any_failed = false;
+    Status met;
+    {
+        const Meeting meeting(journal());
+        const auto words = state_.team->agree(Status::ok(), (lacks ? kIncomplete : 0) | (waits ? 0 : kMayDefer) |
+                                                                (before ? 0 : kHasFailure));
+        met = attempt([&] { return words.status(); });
+        if (met) {
+            any_lacks = any_says(words.value(), kIncomplete);
+            all_may = all_say(words.value(), kMayDefer);
+            any_failed = any_says(words.value(), kHasFailure);
+        }
+    }
+    if (!met) {
+        abandon(met);
+        return {met};
+    }
+    Status whole;
+    if (any_lacks) whole = agree(state_.incomplete);
+    Detached closed;
+    if (all_may && whole) {
+        waits = stage::WaitedClose::kShared;
+        closed.deferred = defer(waits);
+    }
+    if (closed.deferred) {
+        finish_later(std::move(afterwards));
+    } else {
+        engine.count_waited_close(waits.value_or(stage::WaitedClose::kShared));
+        closed.outcome = close_now(whole, std::move(committed));
+    }
+    // What failed after an earlier close: on whichever member, all report it.
+    if (any_failed)
+        if (Status told = agree(before); closed.outcome) closed.outcome = std::move(told);
+    return closed;
+}
+
+Status Sharing::close_now(const Status& whole, Status committed) {
+    const Status outcome = end_part(whole, std::move(committed));
+    const Status given_back = give_back(outcome);
+    if (!outcome) return outcome;
+    const Status untold = state_.take_deferred_error();
+    const auto told = state_.team->agree(given_back, untold ? 1 : 0);
+    // The board goes last: without it recovery could not tell what the others' logs mean.
+    if (told) remove_common_files();
+    return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
+}
+
+Status WithoutLog::write(std::span<const Part> parts, stage::ByteClass byte_class, bool) {
+    return attempt([&] { return state_.file->write(parts, byte_class); });
+}
+
+// All have made their writes; those who act do so; the others go on once they have.
+template <class Act>
+Status WithoutLog::by_those_who_act(Act&& act, Untold untold) {
+    // With a write missing it is no state to come back to.
+    FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
+    return agree(acts() ? attempt(act) : Status::ok());
+}
+
+Status WithoutLog::commit() {
+    return by_those_who_act(
+        [&] {
+            const Status committed = state_.file->commit();
+            return committed ? state_.file->drain() : committed;
+        },
+        Untold::kTell);
+}
+
+Status WithoutLog::step_aside(ledger::AsideReason reason) {
+    return by_those_who_act([&] { return state_.file->step_aside(reason); });
+}
+
+Status WithoutLog::end_part(const Status& whole, Status committed) {
+    if (!whole) state_.file->withhold(copy_of(whole, "a write failed"));
+    const Status mine = state_.engine->detach(state_.file, true);
+    state_.end_claim();   // others may open the file as soon as any member has closed it
+    return agree(mine ? committed : mine);
+}
+
+Status Unstaged::truncate(std::uint64_t size) {
+    return by_those_who_act([&] { return state_.file->truncate(size); });
+}
+
+Status Forwarded::truncate(std::uint64_t size) {
+    FOREBAY_TRY(by_those_who_act([&] { return state_.file->truncate(size); }));
+    return attempt([&] { return acts() ? Status::ok() : state_.file->note_size(size); });
+}
+
+}   // namespace forebay::file
