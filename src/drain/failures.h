@@ -29,8 +29,6 @@ class Failures {
     explicit Failures(bool retries) noexcept : retries_(retries) {}
     void open() noexcept { *this = Failures(retries_); }
 
-    // ---- attempts -------------------------------------------------------------------------------
-
     // Begins a pause before another attempt, at `now_ns` of the clock of waits. Returns false if the failure is final.
     [[nodiscard]] bool retry(const Status& failure, std::uint64_t now_ns) noexcept {
         if (!retries_ || halted_ || !may_pass(failure.sys_errno()) || attempts_ == kAttemptsMax) return false;
@@ -60,8 +58,6 @@ class Failures {
         retry_at_ns_ = 0;
     }
 
-    // ---- errors ---------------------------------------------------------------------------------
-
     // Returns true if `failure` is the first one.
     bool keep(const Status& failure) noexcept {
         if (!error_.is_ok()) return false;
@@ -84,8 +80,6 @@ class Failures {
         }
     }
 
-    // ---- bytes that cannot be read back ---------------------------------------------------------
-
     [[nodiscard]] const RangeSet& unreadable() const noexcept { return unreadable_; }
     void add_unreadable(const std::vector<ByteRange>& ranges) {
         for (const ByteRange& range : ranges) unreadable_.add(range);
@@ -99,15 +93,8 @@ class Failures {
     static constexpr std::uint64_t kPauseNs = 20'000'000;
 
     [[nodiscard]] static bool may_pass(int sys_errno) noexcept {
-        switch (sys_errno) {
-            case EIO:
-            case ENOSPC:
-            case EDQUOT:
-            case ESTALE:
-            case EINTR:
-            case EAGAIN: return true;
-            default: return false;
-        }
+        return sys_errno == EIO || sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == ESTALE ||
+               sys_errno == EINTR || sys_errno == EAGAIN;
     }
 
     bool retries_;

@@ -29,8 +29,6 @@ Status no_memory_to(const char* doing, const std::string& path) noexcept {
     }
 }
 
-Status given_up_meanwhile() { return {Code::kUnavailable, "given up", ECANCELED}; }
-
 }   // namespace
 
 // The cost of one target write.
@@ -130,7 +128,7 @@ class Outflow::ResizeWork final : public Work {
         Status outcome;
         try {
             if (change_.turn == Turn::kBegins) outcome = outflow_->begin_turn(*target_);
-            if (outcome && outflow_->given_up()) outcome = given_up_meanwhile();
+            if (outcome && outflow_->given_up()) outcome = given_up_error();
             if (outcome) outcome = carry_out();
         } catch (const std::bad_alloc&) {
             outcome = no_memory_to("set the size of", outflow_->path_);

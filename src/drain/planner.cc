@@ -53,9 +53,9 @@ void Planner::share(group::RecordOrder& order, bool at_once) noexcept {
 // file may still grow, while other writes have filled gaps before it.
 void Planner::plan() {
     if (!worth_draining()) return;
-    // What keeps a clogged log may lie before the cursor, and a stream of new bytes behind it would never let the plans
-    // begin anew. Twice what is ready: less would end sweeps over many growing places before they have come to the last
-    // ones.
+    // Pieces that keep a clogged log may lie before the cursor, and a stream of new bytes behind it would never let the
+    // plans begin anew. With less than twice the ready bytes, sweeps over many growing places would end before the last
+    // place.
     const Backlog backlog = parts_.listener.backlog();
     const WriteQueue& queue = parts_.queue;
     if (planned_since_start_bytes_ >= 2 * backlog.ready_bytes && backlog.clogged) cursor_ = 0;

@@ -45,12 +45,10 @@ class Planner {
 
     // Adds writes to the queue, if enough is ready.
     void plan();
-    // What was planned and not taken stays staged, and is planned again. So is `write`, which was taken and has not
-    // begun.
+    // Planned writes that no thread has taken stay staged, and are planned again. So is `write`, which was taken and
+    // has not begun.
     void drop_planned();
     void put_back(const plan::TargetWrite& write);
-
-    // ---- whether to drain -----------------------------------------------------------------------
 
     // Enough is ready for a plan.
     [[nodiscard]] bool worth_draining() const noexcept;
@@ -83,8 +81,6 @@ class Planner {
         paused_ = false;
         return look_again();
     }
-
-    // ---- what is left ---------------------------------------------------------------------------
 
     // Nothing of a record with a lower number than `below` is ready.
     [[nodiscard]] bool drained_below(std::uint64_t below) const;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/attempt.h"
 #include "drain/listener.h"
 #include "io/file.h"
 #include "log/target_witness.h"
@@ -25,12 +26,23 @@ class Target {
   public:
     explicit Target(DrainListener& listener) noexcept : listener_(listener) {}
     // Begins afresh with `file` of `size` bytes. `log_mount`: the mount of a durable log; 0: unknown.
-    void open(std::shared_ptr<io::File> file, io::TimesKind times, std::uint64_t size, std::uint64_t log_mount);
+    void open(std::shared_ptr<io::File> file, io::TimesKind times, std::uint64_t size, std::uint64_t log_mount) {
+        file_ = std::move(file);
+        size_ = shown_size_ = size;
+        cut_due_.reset();
+        was_cut_ = others_extend_ = size_in_doubt_ = false;
+        const Status known = attempt([&]() -> Status {
+            const auto now = file_->state();
+            if (!now) return now.status();
+            witness_.open(times, now.value(), log_mount != 0 ? log::mounts_of(now.value().mount, log_mount) : 0);
+            return Status::ok();
+        });
+        if (!known) witness_.give_up();
+        note();
+    }
     [[nodiscard]] const std::shared_ptr<io::File>& file() const noexcept { return file_; }
     // All later calls of the target use `file`.
     void reach_through(std::shared_ptr<io::File> file) noexcept { file_ = std::move(file); }
-
-    // ---- other writers --------------------------------------------------------------------------
 
     // Other processes may write the target from now on.
     void note_external_writers() noexcept {
@@ -51,8 +63,6 @@ class Target {
         note();
     }
 
-    // ---- sizes ----------------------------------------------------------------------------------
-
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
     void set_size(std::uint64_t size) noexcept { size_ = size; }
     void reaches(std::uint64_t end) noexcept { size_ = std::max(size_, end); }
@@ -70,9 +80,15 @@ class Target {
         if (size_ > logical_size) cut_to(std::min(cut_due_.value_or(size_), logical_size));
     }
     // A change of size has succeeded. `lengthened`: it never makes the target shorter.
-    void resized(std::uint64_t size, bool lengthened, const Backlog& backlog) noexcept;
-
-    // ---- notes in the log -----------------------------------------------------------------------
+    void resized(std::uint64_t size, bool lengthened, const Backlog& backlog) noexcept {
+        if (!lengthened) size_in_doubt_ = false;
+        size_ = lengthened ? std::max(size_, size) : size;
+        shown_size_ = lengthened ? std::max(shown_size_, size) : size;
+        if (cut_due_ == size_) cut_due_.reset();
+        // A commit to less came while the file was being extended.
+        if (!cut_due_ && size_ > backlog.committed_size && size_ > backlog.logical_size)
+            cut_to(std::max(backlog.committed_size, backlog.logical_size));
+    }
 
     [[nodiscard]] log::TargetWitness& witness() noexcept { return witness_; }
     void note() noexcept { listener_.note(witness_.state()); }
@@ -87,7 +103,13 @@ class Target {
         witness_.go_on();
         note();
     }
-    void end_write(ByteRange range, bool written) noexcept;
+    void end_write(ByteRange range, bool written) noexcept {
+        size_in_doubt_ = size_in_doubt_ || !written;
+        if (written) shows(range.end);
+        if (range.empty()) return;
+        witness_.end_write(range, written);
+        note();
+    }
     void begin_resize(std::uint64_t size) noexcept {
         witness_.begin_resize(size);
         note();

@@ -19,7 +19,7 @@ inline constexpr std::uint64_t kStripeUnlessTold = std::uint64_t{1} << 20;
 
 class TargetFacts {
   public:
-    // Begins afresh. Whoever opened the file may have emptied or extended it, so it counts as unsynced.
+    // Begins afresh. The open may have emptied or extended the file, so it counts as unsynced.
     void open(const io::FileTraits& traits, const Options& options) noexcept {
         may_hang_ = traits.may_hang && options.patience != 0;
         stripe_ = options.stripe != 0        ? options.stripe

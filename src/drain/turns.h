@@ -6,15 +6,18 @@
 //
 // Work that was taken before the close returned, and has not begun by then, belongs to no turn. It is put off: another
 // program may change the target before the work begins. The drain takes it again, in a turn.
-// Invariants: nobody joins a turn that is not open; no work is taken during a look; a target that another program has
+// Invariants: no work joins a turn that is not open; no work is taken during a look; a target that another program has
 // changed stays so until the next `open`.
 // Not thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
+#include "base/attempt.h"
 #include "drain/target.h"
 #include "drain/target_guard.h"
 #include "io/file_control.h"
@@ -28,11 +31,28 @@ enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
 class Turns {
   public:
     // The file is opened again: no turns until the next `begin`.
-    void open() noexcept;
+    void open() noexcept {
+        guard_.end();
+        lease_.reset();
+        nameless_bytes_ = 0;
+        open_ = looking_ = false;
+    }
     // The close returns. Calls that have begun are the first turn: after them the target has its present size, or ends
     // where the furthest of them ends. `shared`: other processes write the file, too. Programs of this machine wait
     // with their open, where the file system has leases.
-    void begin(Target& target, bool shared);
+    void begin(Target& target, bool shared) {
+        const log::TargetState& known = target.witness().state();
+        const bool has_times = known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed;
+        const bool at_rest = !any_taken() && !known.busy && known.in_flight == 0 && !known.others_write && has_times;
+        const bool size_known = !target.size_in_doubt() && !known.others_write && !shared;
+        const std::uint64_t shown = target.shown_size();
+        guard_.begin(known.kind, at_rest ? std::optional(known.rest) : std::nullopt, shown,
+                     size_known ? shown : std::max(shown, target.size()));
+        guard_.expect_after(known.rest.changed_ns);
+        open_ = false;
+        // NFS and its like may have to ask the server for one.
+        if (has_times) (void)attempt([&] { lease_ = io::Lease::take(*target.file()); });
+    }
     // The drain is over: programs that wait to open the file, or to cut it, go on.
     void let_others_open() noexcept { lease_.reset(); }
 
@@ -45,7 +65,12 @@ class Turns {
     [[nodiscard]] Turn next() const noexcept {
         return !on() ? Turn::kNone : any_taken() ? Turn::kJoins : Turn::kBegins;
     }
-    Turn take() noexcept;
+    Turn take() noexcept {
+        const Turn turn = next();
+        if (turn == Turn::kBegins) open_ = false;
+        ++taken_;
+        return turn;
+    }
     // Returns false if a close has returned since the work was taken: it must be put off.
     [[nodiscard]] bool may_begin(Turn turn) const noexcept { return turn != Turn::kNone || !on(); }
     // The look before the turn has found the target unchanged: others may join.
