@@ -95,7 +95,8 @@ class Outflow::WriteWork final : public Work {
             return true;
         }
         const LockGuard lock(outflow_->mutex_);
-        outflow_->target_.go_on_with_write();
+        outflow_->target_.witness().go_on();
+        outflow_->target_.note();
         return true;
     }
 

@@ -67,7 +67,6 @@ class Target {
     void set_size(std::uint64_t size) noexcept { size_ = size; }
     void reaches(std::uint64_t end) noexcept { size_ = std::max(size_, end); }
     [[nodiscard]] std::uint64_t shown_size() const noexcept { return shown_size_; }
-    void shows(std::uint64_t end) noexcept { shown_size_ = std::max(shown_size_, end); }
     // A write or a change of size has failed, and may have come in part.
     [[nodiscard]] bool size_in_doubt() const noexcept { return size_in_doubt_; }
     // The size to which the target must be cut before the drain writes beyond it.
@@ -90,6 +89,7 @@ class Target {
             cut_to(std::max(backlog.committed_size, backlog.logical_size));
     }
 
+    // A caller that changes the account notes it.
     [[nodiscard]] log::TargetWitness& witness() noexcept { return witness_; }
     void note() noexcept { listener_.note(witness_.state()); }
     // A write of `range` begins; `sample` is its first bytes, as many as can be read. An empty range is no write.
@@ -98,14 +98,9 @@ class Target {
         witness_.begin_write(range, sample);
         note();
     }
-    // One more call of a write that has begun.
-    void go_on_with_write() noexcept {
-        witness_.go_on();
-        note();
-    }
     void end_write(ByteRange range, bool written) noexcept {
         size_in_doubt_ = size_in_doubt_ || !written;
-        if (written) shows(range.end);
+        if (written) shown_size_ = std::max(shown_size_, range.end);
         if (range.empty()) return;
         witness_.end_write(range, written);
         note();
