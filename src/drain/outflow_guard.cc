@@ -1,11 +1,4 @@
-// The target behind a close (drain/target_guard.h).
-//
-// A turn begins with a look at the target, by the thread that has taken the first write of it. Others may join as long
-// as none of its writes has ended. The thread whose write ends last looks at what the turn has left. So as many writes
-// are under way at a time as before the close, and each look sees a target at rest.
-//
-// Work that was taken before the close returned and has not begun by then is put off: another program may change the
-// target before the work begins. The work is taken again, in a turn.
+// Looks at the target behind a close, before and after each turn (drain/turns.h).
 #include <fmt/format.h>
 
 #include <array>
@@ -19,7 +12,7 @@ namespace forebay::drain {
 
 namespace {
 
-// A server is asked, as a client may tell what it has kept. Without times the size has to do.
+// Asks the server, as a client may answer from its own memory. Without times the size has to do.
 Result<io::FileState> look_at(io::File& target) {
     auto now = target.state(io::File::Ask::kOfServer);
     if (now || now.status().code() != Code::kUnsupported) return now;
@@ -28,7 +21,7 @@ Result<io::FileState> look_at(io::File& target) {
     return io::FileState{.size = size.value()};
 }
 
-// Whether what was written last is there, as far as nothing later has overwritten it.
+// Returns true if the target has the bytes that were written last, as far as no later write has overwritten them.
 Result<bool> has_samples(io::File& target, const log::TargetState& known) {
     std::array<std::byte, log::kSampleMax> bytes;
     for (std::size_t i = 0; i < known.samples.size(); ++i) {
@@ -50,95 +43,69 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// The writes and the change of size that have begun are the first turn. After them the target has its present size, or
-// ends where the furthest of them ends.
 void Outflow::guard() {
-    drop_planned();
-    const log::TargetState& known = witness_.state();
-    const bool at_rest = acting_ == 0 && !known.busy && known.in_flight == 0 && !known.others_write &&
-                         (known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed);
-    const bool size_known = !size_in_doubt_ && !known.others_write && !others_extend_ && !shared_;
-    guard_.begin(known.kind, at_rest ? std::optional(known.rest) : std::nullopt, shown_size_,
-                 size_known ? shown_size_ : std::max(shown_size_, target_size_));
-    guard_.expect_after(known.rest.changed_ns);
-    turn_open_ = false;
-    // NFS and its like may have to ask the server for one.
-    if (known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed)
-        (void)attempt([&]() NO_THREAD_SAFETY_ANALYSIS { lease_ = io::Lease::take(*target_); });
-}
-
-Outflow::Turn Outflow::take_turn() noexcept {
-    const Turn turn = next_turn();
-    if (turn == Turn::kBegins) turn_open_ = false;
-    ++acting_;
-    return turn;
+    planner_.drop_planned();
+    turns_.begin(target_, planner_.shared());
 }
 
 bool Outflow::size_comes_first() const noexcept {
-    return guard_.on() && acting_ == 0 && !cut_due_ && !shared_ && !others_extend_ &&
-           shown_size_ < listener_.backlog().committed_size;
+    return turns_.on() && !turns_.any_taken() && !target_.cut_due() && !planner_.shared() && !target_.others_extend() &&
+           target_.shown_size() < listener_.backlog().committed_size;
 }
 
 bool Outflow::may_begin(Turn turn) const noexcept {
     const LockGuard lock(mutex_);
-    return turn != Turn::kNone || !guard_.on();
+    return turns_.may_begin(turn);
 }
 
 void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept {
     const Status left = end_turn(target, [](TargetGuard&) {});
     {
         const LockGuard lock(mutex_);
-        if (write != nullptr) {
-            drop(*write);
-            --running_;
-        } else {
-            resizing_ = false;
-        }
+        if (write != nullptr) planner_.put_back(*write);
+        else queue_.set_resizing(false);
         if (!left) failed(left);
         listener_.progressed();
-        announce();
+        arrivals_.announce();
     }
     wake();
     listener_.came_to_rest();
 }
 
 Status Outflow::others_changed() {
-    if (!witness_.state().changed) {
-        witness_.others_changed();
-        note_target();
-    }
+    target_.note_foreign_change();
     return {Code::kUnsupported,
             fmt::format("{}: another program has changed it since its close: {}; that is left as it is, and what had "
                         "not drained stays in the log",
-                        path_, guard_.why()),
+                        path_, turns_.guard().why()),
             log::kChangedByOthers};
 }
 
 Status Outflow::look_before_turn(io::File& target) {
     {
         const LockGuard lock(mutex_);
-        if (guard_.changed()) return others_changed();
+        if (turns_.changed()) return others_changed();
     }
     const auto now = look_at(target);
     if (!now) return now.status();
     log::TargetState known;
     {
         const LockGuard lock(mutex_);
-        if (nameless_bytes_ == 0 && guard_.loses_name(now.value())) nameless_bytes_ = bytes_.pending_bytes();
-        switch (guard_.compare(now.value())) {
+        turns_.note_names(now.value(), bytes_.pending_bytes());
+        switch (turns_.guard().compare(now.value())) {
             case TargetGuard::Found::kSame: return Status::ok();
             case TargetGuard::Found::kChanged: return others_changed();
-            case TargetGuard::Found::kTimesSet: known = witness_.state();
+            case TargetGuard::Found::kTimesSet: known = target_.witness().state();
         }
     }
     const auto same = has_samples(target, known);
     if (!same) return same.status();
     const LockGuard lock(mutex_);
     if (same.value()) {
-        guard_.accept(now.value());
+        turns_.guard().accept(now.value());
         return Status::ok();
     }
-    guard_.reject("its times were set, and what was written to it last is not there");
+    turns_.guard().reject("its times were set, and what was written to it last is not there");
     return others_changed();
 }
 
@@ -148,8 +115,8 @@ Status Outflow::begin_turn(io::File& target) noexcept {
     bool more = false;
     {
         const LockGuard lock(mutex_);
-        turn_open_ = true;
-        more = running_ < concurrency_.allowed() && (!planned_.empty() || worth_draining());
+        turns_.admit();
+        more = queue_.has_room() && (!queue_.planned().empty() || planner_.worth_draining());
     }
     if (more)
         (void)attempt([&] {
@@ -167,29 +134,24 @@ Status Outflow::look_after_turn(io::File& target) {
     std::optional<std::uint64_t> keep_ns;
     {
         const LockGuard lock(mutex_);
-        if (guard_.left(now.value()) == TargetGuard::Found::kChanged) return others_changed();
-        keep_ns = guard_.modified_to_keep_ns();
+        if (turns_.guard().left(now.value()) == TargetGuard::Found::kChanged) return others_changed();
+        keep_ns = turns_.guard().modified_to_keep_ns();
     }
     if (!keep_ns || now.value().modified_ns == *keep_ns || !io::set_modified(target, *keep_ns)) return Status::ok();
     now = look_at(target);
     if (!now) return now.status();
     const LockGuard lock(mutex_);
-    return guard_.left(now.value()) == TargetGuard::Found::kChanged ? others_changed() : Status::ok();
+    return turns_.guard().left(now.value()) == TargetGuard::Found::kChanged ? others_changed() : Status::ok();
 }
 
 Status Outflow::end_turn(io::File& target, const NoteEnd& note) noexcept {
     {
         const LockGuard lock(mutex_);
-        turn_open_ = false;
-        --acting_;
-        if (guard_.on()) note(guard_);
-        if (!guard_.on() || acting_ > 0 || guard_.changed()) return Status::ok();
-        looking_ = true;
+        if (!turns_.end(note)) return Status::ok();
     }
     const Status left = attempt([&] { return look_after_turn(target); });
     const LockGuard lock(mutex_);
-    looking_ = false;
-    if (!left && !guard_.changed()) guard_.lose_rest();
+    turns_.looked(left.is_ok());
     return left;
 }
 

@@ -41,8 +41,6 @@ Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes
     return {Code::kIo, "staged bytes cannot be read", EFAULT};
 }
 
-Status write_given_up() { return {Code::kUnavailable, "given up", ECANCELED}; }
-
 // By way of a buffer that stays small: pages that were not touched before would cost more than the copy. `given_up` is
 // asked before each call: where one has hung for too long, nobody counts on the rest any more.
 Status write_gathered(io::File& target, const plan::TargetWrite& write, const std::function<bool()>& given_up) {
@@ -59,7 +57,7 @@ Status write_gathered(io::File& target, const plan::TargetWrite& write, const st
             from += part.size();
             filled += part.size();
             if (filled < limit && offset + filled < write.range.end) continue;
-            if (given_up()) return write_given_up();
+            if (given_up()) return given_up_error();
             FOREBAY_TRY(target.write_at(offset, bytes.first(filled)));
             offset += std::exchange(filled, 0);
         }
@@ -80,7 +78,7 @@ Status write_pieces(io::File& target, const plan::TargetWrite& write, const std:
     }
     std::uint64_t offset = write.range.begin;
     for (std::span<const io::Bytes> rest(pieces); !rest.empty();) {
-        if (given_up()) return write_given_up();
+        if (given_up()) return given_up_error();
         const auto now = rest.first(std::min(rest.size(), kPiecesPerCall));
         FOREBAY_TRY(target.write_gather_at(offset, now));
         for (const io::Bytes& piece : now) offset += piece.size();

@@ -1,6 +1,7 @@
 // Carrying out one target write: in few calls, whatever its pieces are.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <functional>
 #include <vector>
@@ -12,9 +13,11 @@
 
 namespace forebay::drain {
 
-// `waits`: the target is known to be waited for. `given_up` is asked before each call of the target: where one has hung
-// for too long, nobody counts on the rest any more; then ECANCELED. EFAULT: bytes of the log cannot be read. Blocks as
-// the target does.
+// The error of a write or a change of size that the file has given up.
+[[nodiscard]] inline Status given_up_error() { return {Code::kUnavailable, "given up", ECANCELED}; }
+
+// `waits`: the target is known to answer slowly. `given_up` is asked before each call of the target: if it returns
+// true, the write ends with ECANCELED. EFAULT: bytes of the log cannot be read. Blocks as the target does.
 [[nodiscard]] Status write_to_target(io::File& target, const plan::TargetWrite& write, bool waits,
                                      const std::function<bool()>& given_up);
 

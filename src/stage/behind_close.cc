@@ -11,7 +11,7 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
         const LockGuard lock(mutex());
         if (state_ == State::kBypass || state_ == State::kPassive) return WaitedClose::kNothingLeft;
         if (follows() || several_nodes_ || (group_ && durable_)) return WaitedClose::kShared;
-        if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.first_error().is_ok())
+        if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.failures().first_error().is_ok())
             return WaitedClose::kFailing;
     }
     resume_drain();
@@ -19,8 +19,8 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     if (!commit_recorded_) return WaitedClose::kUnrecorded;
     const LockGuard lock(mutex());
     if (state_ != State::kStaged || !outflow_.show_size()) return WaitedClose::kFailing;
-    const bool all_there = bytes_.index().empty() && outflow_.idle() && !outflow_.cut_due() &&
-                           outflow_.target_size() == logical_size_;
+    const bool all_there = bytes_.index().empty() && outflow_.queue().idle() && !outflow_.target().cut_due() &&
+                           outflow_.target().size() == logical_size_;
     if (all_there) return WaitedClose::kNothingLeft;
     outflow_.guard();
     return std::nullopt;
@@ -51,7 +51,7 @@ bool StagedFile::left_to_others() const {
 
 std::uint64_t StagedFile::nameless_bytes() const {
     const LockGuard lock(mutex());
-    return outflow_.nameless_bytes();
+    return outflow_.turns().nameless_bytes();
 }
 
 }   // namespace forebay::stage

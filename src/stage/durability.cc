@@ -52,7 +52,7 @@ Status StagedFile::append_durable_commit(bool closing, bool& recorded) {
     // Bytes that went beside the log since the last commit: nothing in the log tells of them.
     // If a device fails, a closing commit is made all the same, for the death of the process.
     const LockGuard lock(mutex());
-    Status before = outflow_.unsynced() ? outflow_.sync() : Status::ok();
+    Status before = outflow_.facts().unsynced() ? outflow_.sync() : Status::ok();
     if (before || closing)
         if (const Status synced = sync_log(); before) before = synced;
     if (!before && !closing) return before;
@@ -64,7 +64,7 @@ Status StagedFile::append_durable_commit(bool closing, bool& recorded) {
 
 // How many of the oldest segments nobody needs; not the newest.
 std::size_t StagedFile::segments_to_give_back() const noexcept {
-    if (!log_ || bytes_.index().zero_bytes() > 0 || outflow_.cut_due()) return 0;
+    if (!log_ || bytes_.index().zero_bytes() > 0 || outflow_.target().cut_due()) return 0;
     return log_->idle_segments();
 }
 
@@ -72,7 +72,7 @@ std::size_t StagedFile::segments_to_give_back() const noexcept {
 // Blocks on the device, without the lock; only one at a time.
 bool StagedFile::recycle_durably() {
     if (group_) return recycle_group_durably(false);
-    if (!durable_ || state_ != State::kStaged || recycling_ || outflow_.halted()) return false;
+    if (!durable_ || state_ != State::kStaged || recycling_ || outflow_.failures().halted()) return false;
     const std::size_t count = segments_to_give_back();
     if (count == 0) return false;
     recycling_ = true;
@@ -87,7 +87,7 @@ bool StagedFile::recycle_durably() {
     // Without the device's word there is no promise left to keep, and the room is needed: see sync_error_.
     if (outcome || !sync_error_.is_ok())
         for (std::size_t i = 0; i < count; ++i) log_->release_oldest();
-    outflow_.announce();
+    outflow_.arrivals().announce();
     context_.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
@@ -95,7 +95,7 @@ bool StagedFile::recycle_durably() {
 // The target has everything. Afterwards the log is empty, also for whoever looks after a loss of power.
 Status StagedFile::release_all_durably() {
     recycling_ = true;
-    Status outcome = outflow_.unsynced() || !log_->empty() ? outflow_.sync() : Status::ok();
+    Status outcome = outflow_.facts().unsynced() || !log_->empty() ? outflow_.sync() : Status::ok();
     const bool several = log_->segments() > 1;
     if (outcome && several) {
         const bool declared = log_->declare_needed_from(log_->oldest_order() + log_->segments() - 1);
@@ -110,7 +110,7 @@ Status StagedFile::release_all_durably() {
         if (outcome) outcome = sync_log();
     }
     recycling_ = false;
-    outflow_.announce_unpinned();
+    outflow_.arrivals().announce_unpinned();
     return outcome;
 }
 

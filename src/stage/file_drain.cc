@@ -82,7 +82,7 @@ void StagedFile::halted(const Status& failure) noexcept {
     if (!group_) return;
     const bool through = context_.options().on_error == OnError::kThrough;
     if (through) note_external_writers();
-    group_->target().fail(failure.sys_errno(), through && !outflow_.cut_due());
+    group_->target().fail(failure.sys_errno(), through && !outflow_.target().cut_due());
     allow_bypass();
 }
 
@@ -91,9 +91,9 @@ void StagedFile::halted(const Status& failure) noexcept {
 void StagedFile::pace_changed() noexcept {
     mutex().assert_held();
     if (!group_ || !group_->drains()) return;
-    const bool safe = !outflow_.was_cut() && !outflow_.may_hang() && !several_nodes_ && !durable_;
-    const std::optional<std::uint64_t> pace = safe ? outflow_.pace() : std::nullopt;
-    if (pace || outflow_.others_extend()) outflow_.note_external_growth();
+    const bool safe = !outflow_.target().was_cut() && !outflow_.facts().may_hang() && !several_nodes_ && !durable_;
+    const std::optional<std::uint64_t> pace = safe ? outflow_.facts().pace() : std::nullopt;
+    if (pace || outflow_.target().others_extend()) outflow_.target().note_external_growth();
     group_->target().set_memory_pace(pace);
 }
 
@@ -107,7 +107,7 @@ void StagedFile::progressed() noexcept {
     recycle();
     update_ledger();
     allow_bypass();
-    if (outflow_.nothing_in_flight() && group_) group_->release().at_rest();
+    if (outflow_.queue().none_in_flight() && group_) group_->release().at_rest();
 }
 
 void StagedFile::synced() noexcept { add(slot_->syncs, 1); }
@@ -129,7 +129,7 @@ void StagedFile::update_ledger() {
     slot_->superseded.store(bytes_.index().superseded_bytes(), std::memory_order_relaxed);
     const bool any = pending > 0 && log_ && !log_->empty();
     // A size that the target has not got yet counts as well.
-    const bool sized = !drains() || (!outflow_.cut_due() && outflow_.target_size() >= committed_size_);
+    const bool sized = !drains() || (!outflow_.target().cut_due() && outflow_.target().size() >= committed_size_);
     slot_->oldest_ns.store(any     ? log_->oldest()->first_time_ns
                            : sized ? 0
                                    : commit_time_ns_,

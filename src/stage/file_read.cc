@@ -49,7 +49,7 @@ void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     }
     // Others may have made the file longer than is known here: then the target tells where it ends.
     const ByteRange inside = group_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
-    const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
+    const std::uint64_t real_end = outflow_.target().cut_due().value_or(kOffsetMax);
     index().for_each_newest(
         inside,
         [&](ByteRange range, const index::StagedPlace& bytes) {
@@ -128,7 +128,7 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
 
 // Others of a shared file may have staged something. A log that was left behind has bytes that are nowhere else.
 void StagedFile::offer_target() noexcept {
-    const bool unstaged = !group_ && state_ != State::kFailed && bytes_.empty() && !outflow_.cut_due();
+    const bool unstaged = !group_ && state_ != State::kFailed && bytes_.empty() && !outflow_.target().cut_due();
     unstaged_.offer(unstaged ? target_.get() : nullptr);
 }
 
@@ -169,7 +169,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
             group = group_;
             for (const ReadPart& part : parts)
                 if (!part.into.empty()) plan_copy(part, plan);
-            if (!inherited && outflow_.waits_for_target()) threads = context_.options().drain_threads;
+            if (!inherited && outflow_.facts().waited_for()) threads = context_.options().drain_threads;
             pinned = !plan.staged.empty() && !inherited && !follows();
             if (pinned)
                 for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
@@ -183,7 +183,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
         if (pinned) {
             const LockGuard lock(mutex());
             for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
-            outflow_.announce_unpinned();   // a close may be waiting to give the segments back
+            outflow_.arrivals().announce_unpinned();   // a close may be waiting to give the segments back
             if (log_) recycle();
         }
         if (!intact) return intact.status().with_context("read " + path_);
@@ -214,7 +214,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
         if (state_ != State::kStaged || group_)
             return {Code::kUnavailable, path_ + ": its last flush is not known apart from what came after it"};
         CommitKeeper::State state{committed_size_, slot_->guarantee_given_up.load(std::memory_order_relaxed), {}};
-        const std::uint64_t real_end = outflow_.cut_due().value_or(kOffsetMax);
+        const std::uint64_t real_end = outflow_.target().cut_due().value_or(kOffsetMax);
         bytes_.index().for_each_ready(
             {0, committed_size_},
             [&](ByteRange range, const index::StagedPlace& bytes) {
@@ -243,7 +243,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
     });
     const LockGuard lock(mutex());
     for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
-    outflow_.announce_unpinned();
+    outflow_.arrivals().announce_unpinned();
     if (log_) recycle();
     return copied;
 }

@@ -46,7 +46,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
         }
         context_.wrote(begin_ns, monotonic_ns(), range);
-        outflow_.note_unsynced();
+        outflow_.facts().note_unsynced();
         add(slot_->through, range.size());
         add(slot_->target_writes, 1);
         const LockGuard lock(mutex());
@@ -55,7 +55,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             index::FileBounds noted = bounds();
             bytes_.take_in_own(noted);
             bytes_.index().drop(range);
-            outflow_.target_reaches(range.end);
+            outflow_.target().reaches(range.end);
         }
         logical_size_ = std::max(logical_size_, range.end);
     }
@@ -93,7 +93,6 @@ Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes)
             outflow_.share(group_->order(), std::min<std::size_t>(group_->participants(), kDrainThreadsMax),
                            several_nodes);
         } else {
-            outflow_.follow();
             follower_ = std::make_unique<index::FollowedBytes>(group_->order());
         }
         if (several_nodes) note_external_writers();
@@ -112,7 +111,7 @@ void StagedFile::poll_group(bool room_wanted) {
         } catch (const std::bad_alloc&) {
             // Nothing is lost: what was not taken in is found again.
         }
-        outflow_.announce();   // somebody may wait to drain what was not complete
+        outflow_.arrivals().announce();   // somebody may wait to drain what was not complete
     }
     if (drain_now) outflow_.wake();
 }
@@ -121,20 +120,22 @@ void StagedFile::poll_group(bool room_wanted) {
 bool StagedFile::find_work(bool room_wanted) {
     if (state_ != State::kStaged || follows()) return false;
     follow(!room_wanted);
-    if (room_wanted) outflow_.wait_out_pause();   // this thread has nothing else to do
+    if (room_wanted)
+        outflow_.arrivals().wait_out_pause(mutex(), outflow_.failures());   // this thread has nothing else to do
     if (state_ != State::kStaged || !group_) return false;
     if (room_wanted && recycle_durably() && (state_ != State::kStaged || !group_)) return false;
-    if (room_wanted && !outflow_.halted() && (outflow_.stalled() || outflow_.sync_hangs()))
-        outflow_.halt(outflow_.timed_out());
-    if (room_wanted && !outflow_.halted()) {
-        if (bytes_.index().ready_empty() && outflow_.idle() && !outflow_.cut_due())
+    if (room_wanted && !outflow_.failures().halted() &&
+        (outflow_.arrivals().stalled(outflow_.queue()) || outflow_.arrivals().sync_hangs()))
+        outflow_.halt(outflow_.arrivals().timed_out());
+    if (room_wanted && !outflow_.failures().halted()) {
+        if (bytes_.index().ready_empty() && outflow_.queue().idle() && !outflow_.target().cut_due())
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
-        (void)outflow_.resume_drain();
-        outflow_.hurry();
+        (void)outflow_.planner().resume();
+        outflow_.planner().hurry();
     }
     recycle();
     update_ledger();
-    return outflow_.wants_thread();
+    return outflow_.planner().wants_thread();
 }
 
 void StagedFile::collective_write_done() {
@@ -151,14 +152,14 @@ void StagedFile::collective_write_done() {
 // write. Then all go on staging, as with the other policies. Nothing that comes after a failure asks for a cut before
 // the close.
 void StagedFile::allow_bypass() noexcept {
-    if (group_ && group_->drains() && outflow_.halted() && outflow_.idle() && !outflow_.cut_due() &&
-        context_.options().on_error == OnError::kThrough)
+    if (group_ && group_->drains() && outflow_.failures().halted() && outflow_.queue().idle() &&
+        !outflow_.target().cut_due() && context_.options().on_error == OnError::kThrough)
         group_->target().allow_bypass();
 }
 
 // Other processes of the node write to the target by themselves from now on, or may.
 void StagedFile::note_external_writers() noexcept {
-    if (group_ && group_->drains()) outflow_.note_external_writers();
+    if (group_ && group_->drains()) outflow_.target().note_external_writers();
 }
 
 bool StagedFile::staged() const {
@@ -181,7 +182,7 @@ Status StagedFile::finish_followed(const Status& outcome) {
             log_.reset();
             state_ = State::kPassive;
             committed_size_ = logical_size_;
-            outflow_.set_target_size(logical_size_);
+            outflow_.target().set_size(logical_size_);
         } else {
             log_->abandon();
             left_log_ = true;
@@ -200,7 +201,7 @@ Status StagedFile::drain_present() {
     std::uint64_t below = 0;
     {
         const LockGuard lock(mutex());
-        if (state_ != State::kStaged || !group_) return outflow_.error();
+        if (state_ != State::kStaged || !group_) return outflow_.failures().error();
         group = group_;
         below = group->order().present_below();
         if (group->drains()) {
@@ -235,7 +236,7 @@ Status StagedFile::note_size(std::uint64_t size) {
     }
     const LockGuard lock(mutex());
     logical_size_ = size;
-    outflow_.set_target_size(size);
+    outflow_.target().set_size(size);
     index().drop({size, kOffsetMax});
     return Status::ok();
 }
@@ -245,7 +246,7 @@ void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std:
     const LockGuard lock(mutex());
     unstaged_.replace(target_, guard(target_));
     offer_target();
-    outflow_.reach_through(target_);
+    outflow_.target().reach_through(target_);
 }
 
 void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
@@ -296,7 +297,7 @@ void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords
 }
 
 index::FileBounds StagedFile::bounds() noexcept {
-    return {logical_size_, dirty_, committed_size_, outflow_.target_size(), several_nodes_};
+    return {logical_size_, dirty_, committed_size_, outflow_.target().size(), several_nodes_};
 }
 
 // Takes in what others have appended. With `may_wait` scattered pieces may wait for their neighbours.
@@ -308,20 +309,20 @@ void StagedFile::follow(bool may_wait) {
         group_->order().restart();
         // What has been released is in the target, whose size tells of the rest.
         if (const auto size = target_->size()) {
-            outflow_.target_reaches(size.value());
+            outflow_.target().reaches(size.value());
             found.reach(size.value());
         }
     }
     if (follower_) return follower_->take_in(found);
     group_->order().count_found(slot_->pending);
-    if (!group_->order().damage().is_ok() && !outflow_.halted()) outflow_.halt(group_->order().damage());
+    if (!group_->order().damage().is_ok() && !outflow_.failures().halted()) outflow_.halt(group_->order().damage());
     const Options& options = context_.options();
-    const bool gathers = may_wait && !outflow_.hurries() && !several_nodes_ && !all_written_ &&
+    const bool gathers = may_wait && !outflow_.planner().urgent() && !several_nodes_ && !all_written_ &&
                          !group_->order().completeness_awaited();
     if (!bytes_.take_in(group_->order(), found, options.write_max,
                         gathers ? std::min(kWaitingMax, options.size / kWaitingShare) : 0))
         return;
-    outflow_.target_reaches(found.target_size);
+    outflow_.target().reaches(found.target_size);
     update_ledger();   // of what was found, some was superseded
     all_written_ = false;
 }

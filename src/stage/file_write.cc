@@ -88,7 +88,7 @@ bool StagedFile::goes_through_after_failure() const {
     if (log_failed_) return true;
     if (context_.options().on_error != OnError::kThrough || follows()) return false;
     const LockGuard lock(mutex());
-    return !outflow_.first_error().is_ok() && !(group_ && outflow_.cut_due());
+    return !outflow_.failures().first_error().is_ok() && !(group_ && outflow_.target().cut_due());
 }
 
 // Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
@@ -130,7 +130,7 @@ Status StagedFile::stage_parts(std::span<const Part> parts, ByteClass byte_class
 ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept {
     constexpr ByteRange kNothing{0, 0};
     // Nobody could call a write back from a target that hangs.
-    if (byte_class != ByteClass::kRaw || durable_ || several_nodes_ || outflow_.may_hang() ||
+    if (byte_class != ByteClass::kRaw || durable_ || several_nodes_ || outflow_.facts().may_hang() ||
         range.size() < kBypassMin || !memory_pace())
         return kNothing;
     ByteRange part = range;
@@ -154,13 +154,13 @@ Status StagedFile::bypass_fast(const Part& part) {
     const std::uint64_t writers = group_ ? group_->participants() : 1;
     if (took_ns <= kPatient * writers * used_ns) return Status::ok();
     const LockGuard lock(mutex());
-    outflow_.forget_pace();
+    outflow_.facts().forget_pace();
     if (group_) group_->target().set_memory_pace(std::nullopt);   // until the drain finds it fast again
     return Status::ok();
 }
 
 std::optional<std::uint64_t> StagedFile::memory_pace() const noexcept {
-    return group_ ? group_->target().memory_pace() : outflow_.pace();
+    return group_ ? group_->target().memory_pace() : outflow_.facts().pace();
 }
 
 Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
@@ -247,7 +247,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         add(slot_->staged, bytes);
         update_ledger();
         // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
-        drain_now = !group_ && outflow_.wants_thread();
+        drain_now = !group_ && outflow_.planner().wants_thread();
     }
     if (group_) group_->log().appended(parts);
     if (drain_now) outflow_.wake();
@@ -296,17 +296,16 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         context_.pool()->announce_change();
         // What was staged for these bytes stays so after a failure: nothing else has them.
         if (outcome) note_bypassed(range);
-        more = outflow_.look_again();
+        more = outflow_.planner().look_again();
     }
     if (more) outflow_.wake();
-    else if (!outflow_.may_hang()) outflow_.watch_rest();
+    else if (!outflow_.facts().may_hang()) outflow_.watch_rest();
     return outcome;
 }
 
 // The target has the range, and nothing older than that may come to it any more.
 void StagedFile::note_bypassed(ByteRange range) {
     bytes_.index().drop(range);
-    outflow_.bypassed(range);
     if (!log_->empty() && (!log_->marker_fits() || !append_bypass_record(range))) {
         // After a crash recovery would bring older bytes back.
         log_failed_ = true;
@@ -326,7 +325,7 @@ Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteCla
     add(slot_->through, bytes.size());
     add(slot_->target_writes, 1);
     const LockGuard lock(mutex());
-    outflow_.note_unsynced();
+    outflow_.facts().note_unsynced();
     logical_size_ = std::max(logical_size_, offset + bytes.size());
     return Status::ok();
 }

@@ -31,7 +31,7 @@ group::Statement StagedFile::survey() const {
 Status StagedFile::state_group(group::Statement& statement) {
     {
         const LockGuard lock(mutex());
-        statement.certain = sync_error_.is_ok() && outflow_.target_lost().is_ok();
+        statement.certain = sync_error_.is_ok() && outflow_.failures().target_lost().is_ok();
     }
     const Status stated = group_->release().state(statement);
     add(slot_->syncs, 1);
@@ -81,7 +81,7 @@ Status StagedFile::append_group_commit(bool closing) {
     Status outcome;
     {
         const LockGuard lock(mutex());
-        outcome = outflow_.unsynced() ? outflow_.sync() : Status::ok();
+        outcome = outflow_.facts().unsynced() ? outflow_.sync() : Status::ok();
         if (!outcome && !closing) return outcome;
         durable_commit_ = next_sequence();
         log_->append_marker(log::RecordKind::kCommit, logical_size_, durable_commit_);
@@ -100,9 +100,10 @@ Status StagedFile::append_group_commit(bool closing) {
 // Gives back what is not needed of all logs, so that no loss of power brings part of it back. True if there was
 // anything. Blocks on the devices, without the lock; only one at a time.
 bool StagedFile::recycle_group_durably(bool newest_too) {
-    if (!durable_ || !group_ || follows() || state_ != State::kStaged || recycling_ || outflow_.halted()) return false;
+    if (!durable_ || !group_ || follows() || state_ != State::kStaged || recycling_ || outflow_.failures().halted())
+        return false;
     follow();
-    if (bytes_.index().zero_bytes() > 0 || outflow_.cut_due()) return false;
+    if (bytes_.index().zero_bytes() > 0 || outflow_.target().cut_due()) return false;
     const std::size_t keep = newest_too ? 0 : 1;
     const bool waits = log_->segments() > keep && log_->oldest()->idle();
     group::Statement plan = survey();
@@ -126,13 +127,13 @@ bool StagedFile::recycle_group_durably(bool newest_too) {
     }
     recycling_ = false;
     // Without the device's word there is no promise left to keep, and the room is needed: see sync_error_.
-    if (outcome || (!sync_error_.is_ok() && outflow_.target_lost().is_ok())) {
+    if (outcome || (!sync_error_.is_ok() && outflow_.failures().target_lost().is_ok())) {
         group->release().release(plan);
         for (std::size_t i = 0; i < own; ++i) log_->release_oldest();
         group->log().set_released(log_->oldest_order());
         if (resize_sequence_ == cut) resize_sequence_ = 0;
     }
-    outflow_.announce();
+    outflow_.arrivals().announce();
     context_.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
@@ -165,7 +166,7 @@ Status StagedFile::retire_group() {
         }
     }
     recycling_ = false;
-    outflow_.announce_unpinned();
+    outflow_.arrivals().announce_unpinned();
     return outcome;
 }
 

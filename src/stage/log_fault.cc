@@ -25,7 +25,7 @@ Status StagedFile::give_up_log() {
     }
     const LockGuard lock(mutex());
     if (!drain_all()) return Status::ok();   // kept
-    if (state_ != State::kStaged || !bytes_.index().empty() || outflow_.cut_due()) return Status::ok();
+    if (state_ != State::kStaged || !bytes_.index().empty() || outflow_.target().cut_due()) return Status::ok();
     FOREBAY_TRY(await_unpinned());
     if (durable_ && !release_all_durably()) return Status::ok();
     return stop_staging();

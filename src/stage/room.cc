@@ -25,8 +25,8 @@ void StagedFile::await_deadline(log::SegmentPool::Take take) {
         const std::uint64_t seen = pool.changes();
         {
             const LockGuard lock(mutex());
-            if (!outflow_.error().is_ok()) return;
-            outflow_.wait_out_pause();
+            if (!outflow_.failures().error().is_ok()) return;
+            outflow_.arrivals().wait_out_pause(mutex(), outflow_.failures());
         }
         const bool others_under_way = context_.press_files(*this);
         if ((!press() && !others_under_way) || wait.over()) return;
@@ -59,14 +59,14 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
         if (durable_) {
             const LockGuard lock(mutex());
             if (recycle_durably()) continue;
-            if (outflow_.sync_hangs())
-                return outflow_.timed_out().with_context("write to " + path_ + ": the staging log is full");
+            if (outflow_.arrivals().sync_hangs())
+                return outflow_.arrivals().timed_out().with_context("write to " + path_ + ": the staging log is full");
         }
         if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
             const LockGuard lock(mutex());
-            FOREBAY_TRY(outflow_.error());
-            outflow_.wait_out_pause();
+            FOREBAY_TRY(outflow_.failures().error());
+            outflow_.arrivals().wait_out_pause(mutex(), outflow_.failures());
         }
         const bool under_way = context_.press_files(*this);
         if (context_.options().full == WhenFull::kThrough) return std::uint64_t{0};
@@ -74,7 +74,7 @@ Result<std::uint64_t> StagedFile::make_room(std::uint64_t wanted_bytes, log::Seg
         if (press() || under_way) {
             if (wait.over()) {
                 const LockGuard lock(mutex());
-                return outflow_.timed_out().with_context("write to " + path_ + ": the staging log is full");
+                return outflow_.arrivals().timed_out().with_context("write to " + path_ + ": the staging log is full");
             }
             pool.wait_for_change(seen, wait.until());
         } else if (!context_.promote_held()) return std::uint64_t{0};
@@ -191,10 +191,10 @@ Status StagedFile::make_marker_room() {
         const LockGuard lock(mutex());
         FOREBAY_TRY(drain_all());
         while (!(durable_ ? recycle_group_durably(true) : recycle(true))) {
-            FOREBAY_TRY(outflow_.error());
-            if (outflow_.sync_hangs()) return outflow_.timed_out();
+            FOREBAY_TRY(outflow_.failures().error());
+            if (outflow_.arrivals().sync_hangs()) return outflow_.arrivals().timed_out();
             group_->order().await_complete();
-            FOREBAY_TRY(outflow_.await_next());
+            FOREBAY_TRY(outflow_.arrivals().await_next(mutex()));
             follow();
             if (!bytes_.index().ready_empty())
                 FOREBAY_TRY(drain_all());   // something of another participant keeps the frontier
@@ -206,7 +206,7 @@ Status StagedFile::make_marker_room() {
 // The record of a truncation is needed until its zeros, or the cut, have reached the target. True if a segment
 // of this log was released.
 bool StagedFile::recycle(bool newest_too) {
-    if (bytes_.index().zero_bytes() > 0 || outflow_.cut_due() || follows()) return false;
+    if (bytes_.index().zero_bytes() > 0 || outflow_.target().cut_due() || follows()) return false;
     if (durable_) {
         // That takes the device's time: whoever wants the room does it.
         if (group_) group_->release().at_rest();
@@ -215,9 +215,9 @@ bool StagedFile::recycle(bool newest_too) {
     }
     std::optional<log::Frontier> frontier;
     if (group_) {
-        if (bytes_.index().empty() && outflow_.nothing_in_flight()) {
+        if (bytes_.index().empty() && outflow_.queue().none_in_flight()) {
             // The frontier would say that the file is complete, while its size is still to be set.
-            if (outflow_.target_size() < committed_size_) return false;
+            if (outflow_.target().size() < committed_size_) return false;
             group_->release().all_drained();
         }
         const bool waits = log_->segments() > (newest_too ? 0 : 1) && log_->oldest()->idle();
@@ -238,7 +238,7 @@ bool StagedFile::recycle(bool newest_too) {
 
 // Asks for all that may be drained to be drained now; true if anything is under way.
 bool StagedFile::press() {
-    drain::Outflow::Pressed pressed;
+    drain::Planner::Pressed pressed;
     {
         const LockGuard lock(mutex());
         if (state_ != State::kStaged) return false;
@@ -249,7 +249,7 @@ bool StagedFile::press() {
             return false;
         }
         follow();
-        pressed = outflow_.press();
+        pressed = outflow_.planner().press();
     }
     if (pressed.wants_thread) outflow_.wake();
     return pressed.under_way;
@@ -257,7 +257,7 @@ bool StagedFile::press() {
 
 std::uint64_t StagedFile::promote_held() {
     const LockGuard lock(mutex());
-    if (state_ != State::kStaged || outflow_.halted() || follows()) return 0;
+    if (state_ != State::kStaged || outflow_.failures().halted() || follows()) return 0;
     const std::uint64_t bytes = bytes_.index().promote_held();
     slot_->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
     update_ledger();

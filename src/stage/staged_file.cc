@@ -78,13 +78,13 @@ Status StagedFile::truncate(std::uint64_t size) {
     }
     if (state == State::kBypass) {
         FOREBAY_TRY(target_->resize(size));
-        outflow_.note_unsynced();
+        outflow_.facts().note_unsynced();
     }
 
     const LockGuard lock(mutex());
     if (state == State::kStaged && size < logical_size_) {
         // Whatever older bytes there are beyond the cut must stay hidden, also when the file grows again.
-        bytes_.index().truncate(size, std::max({logical_size_, outflow_.target_size(), committed_size_}),
+        bytes_.index().truncate(size, std::max({logical_size_, outflow_.target().size(), committed_size_}),
                                 committed_size_);
         outflow_.note_cut();
         recycle();
@@ -114,16 +114,17 @@ Status StagedFile::append_marker(log::RecordKind kind, std::uint64_t argument, s
 }
 
 Status StagedFile::await_unpinned() {
-    return outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return !log_->pinned() && !recycling_; });
+    return outflow_.arrivals().await(mutex(),
+                                     [this]() NO_THREAD_SAFETY_ANALYSIS { return !log_->pinned() && !recycling_; });
 }
 
 // Nothing is staged any more: from here on the size of the target is the size of the file. Others may be making it
 // longer already.
 Status StagedFile::stop_staging() {
-    if (outflow_.target_size() != logical_size_) FOREBAY_TRY(outflow_.resize_target(logical_size_));
+    if (outflow_.target().size() != logical_size_) FOREBAY_TRY(outflow_.resize_target(logical_size_));
     log_->release_all();
-    outflow_.note_unsynced();
-    outflow_.set_target_size(logical_size_);
+    outflow_.facts().note_unsynced();
+    outflow_.target().set_size(logical_size_);
     committed_size_ = logical_size_;
     state_ = State::kBypass;
     offer_target();
@@ -161,7 +162,7 @@ Status StagedFile::commit() {
     if (state_ == State::kBypass) {
         FOREBAY_TRY(forward(&io::ForwardedTarget::commit));
         if (context_.options().flush == OnFlush::kDrain) FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
-        return durable_ && outflow_.unsynced() ? sync_target() : Status::ok();
+        return durable_ && outflow_.facts().unsynced() ? sync_target() : Status::ok();
     }
     FOREBAY_TRY(make_commit(false));
     const bool drains = context_.options().flush == OnFlush::kDrain || context_.deadline_presses();
@@ -178,7 +179,7 @@ Status StagedFile::make_commit(bool closing) {
         const LockGuard lock(mutex());
         follow();
         if (!group_) outflow_.make_good();
-        failure = outflow_.error();
+        failure = outflow_.failures().error();
         if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
         if (!dirty_) return failure;
@@ -230,7 +231,7 @@ Status StagedFile::drain() {
     FOREBAY_TRY(forward(&io::ForwardedTarget::drain));
     {
         const LockGuard lock(mutex());
-        if (state_ != State::kStaged || follows()) return outflow_.error();
+        if (state_ != State::kStaged || follows()) return outflow_.failures().error();
         follow();
         add(slot_->guarantee_given_up, bytes_.index().promote_held());
     }
@@ -244,7 +245,7 @@ Status StagedFile::drain_ready() {
     if (context_.inherited()) return Status::ok();
     const LockGuard writer(writer_);
     const LockGuard lock(mutex());
-    if (state_ != State::kStaged || follows()) return outflow_.error();
+    if (state_ != State::kStaged || follows()) return outflow_.failures().error();
     follow();
     const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
     return drain_all();
@@ -259,7 +260,7 @@ Status StagedFile::sync_drained() {
 void StagedFile::pause_drain() {
     if (context_.deadline_presses()) return;
     const LockGuard lock(mutex());
-    if (state_ == State::kStaged && !context_.inherited()) outflow_.pause_drain();
+    if (state_ == State::kStaged && !context_.inherited()) outflow_.planner().pause();
 }
 
 void StagedFile::resume_drain() {
@@ -267,14 +268,14 @@ void StagedFile::resume_drain() {
     bool drain_now = false;
     {
         const LockGuard lock(mutex());
-        drain_now = outflow_.resume_drain() && state_ == State::kStaged;
+        drain_now = outflow_.planner().resume() && state_ == State::kStaged;
     }
     if (drain_now) outflow_.wake();
 }
 
 bool StagedFile::drain_paused() const {
     const LockGuard lock(mutex());
-    return outflow_.drain_paused();
+    return outflow_.planner().paused();
 }
 
 Status StagedFile::step_aside(ledger::AsideReason reason) {
@@ -303,7 +304,7 @@ Status StagedFile::expose_offsets() {
     {
         const LockGuard lock(mutex());
         if (state_ == State::kPassive) return Status::ok();
-        if (state_ == State::kFailed) return outflow_.error();
+        if (state_ == State::kFailed) return outflow_.failures().error();
         // A child writes nothing, and cannot drain for its parent.
         if (context_.inherited() && state_ == State::kStaged && bytes_.pending_bytes() == 0) return Status::ok();
     }
@@ -318,7 +319,7 @@ Status StagedFile::open_for_writing(std::unique_ptr<io::File> target, ledger::Le
     const LockGuard writer(writer_);
     {
         const LockGuard lock(mutex());
-        if (state_ == State::kFailed) return outflow_.error();
+        if (state_ == State::kFailed) return outflow_.failures().error();
         if (state_ != State::kPassive) return {Code::kInternal, "open " + path_ + ": it is being written already"};
     }   // nobody else leaves this state while the writer's lock is held
     if (prepare) FOREBAY_TRY(prepare());
@@ -362,7 +363,7 @@ Result<bool> StagedFile::begin_staging() {
         const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
         if (state_ != State::kBypass || group_ != nullptr || several_nodes_ || log_failed_ ||
             context_.pool() == nullptr || slot_->aside.load(std::memory_order_relaxed) != disabled ||
-            !outflow_.error().is_ok())
+            !outflow_.failures().error().is_ok())
             return false;
     }   // nobody else leaves this state while the writer's lock is held
     const auto size = target_->size();
@@ -370,7 +371,8 @@ Result<bool> StagedFile::begin_staging() {
     const io::FileTraits traits = target_->traits();
     const log::Birth born = birth_of(*target_, traits);
     const LockGuard lock(mutex());
-    FOREBAY_TRY(outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return outflow_.idle(); }));
+    FOREBAY_TRY(outflow_.arrivals().await(mutex(),
+                                          [this]() NO_THREAD_SAFETY_ANALYSIS { return outflow_.queue().idle(); }));
     logical_size_ = committed_size_ = size.value();
     commit_sequence_ = commit_time_ns_ = 0;
     resize_sequence_ = 0;
@@ -399,7 +401,7 @@ Status StagedFile::finish(Finish how) {
 
 void StagedFile::let_others_open() noexcept {
     const LockGuard lock(mutex());
-    outflow_.let_others_open();
+    outflow_.turns().let_others_open();
 }
 
 Status StagedFile::finish_unclosed() {
@@ -407,7 +409,7 @@ Status StagedFile::finish_unclosed() {
     const LockGuard writer(writer_, kLocked);
     {
         const LockGuard lock(mutex());
-        if (state_ == State::kFailed) return withheld_.is_ok() ? outflow_.error() : withheld_;
+        if (state_ == State::kFailed) return withheld_.is_ok() ? outflow_.failures().error() : withheld_;
         if (state_ == State::kPassive) return Status::ok();
         if (group_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
@@ -424,7 +426,7 @@ Status StagedFile::close_staged(Finish how) {
         const LockGuard lock(mutex());
         follow();
         if (state_ != State::kStaged) {
-            const bool to_sync = state_ == State::kBypass && durable_ && outflow_.unsynced();
+            const bool to_sync = state_ == State::kBypass && durable_ && outflow_.facts().unsynced();
             // What the other process could not close it may still write, or have to be recovered from it.
             if (state_ == State::kBypass) state_ = forwarded ? State::kPassive : State::kFailed;
             offer_target();
@@ -432,7 +434,7 @@ Status StagedFile::close_staged(Finish how) {
                 outflow_.halt(forwarded);
                 return forwarded;
             }
-            return outflow_.first_error().is_ok() && to_sync ? outflow_.sync() : outflow_.error();
+            return outflow_.failures().first_error().is_ok() && to_sync ? outflow_.sync() : outflow_.failures().error();
         }
         if (!withheld_.is_ok()) {
             state_ = State::kFailed;
@@ -442,7 +444,7 @@ Status StagedFile::close_staged(Finish how) {
                                                       "succeeded is incomplete, and stays in the staging log",
                                                       path_));
         }
-        outflow_.try_again();
+        outflow_.failures().try_again();
     }
     // Fails if draining has failed before; whatever can still be drained is, all the same.
     Status outcome = make_commit(true);
@@ -456,7 +458,7 @@ Status StagedFile::close_staged(Finish how) {
         follower_.reset();
         state_ = State::kPassive;
         committed_size_ = logical_size_;
-        outflow_.set_target_size(logical_size_);
+        outflow_.target().set_size(logical_size_);
         update_ledger();
     }
     if (program_waits) context_.spare_time().forgive();
@@ -468,22 +470,22 @@ Status StagedFile::close_staged(Finish how) {
 // True: the target has everything, and nobody needs the log any more. `outcome` keeps the first failure.
 bool StagedFile::settle_for_close(Status& outcome) {
     if (const Status drained = drain_all(); outcome) outcome = drained;
-    if (outflow_.halted() && outflow_.first_error().sys_errno() == ENOMEM) {
+    if (outflow_.failures().halted() && outflow_.failures().first_error().sys_errno() == ENOMEM) {
         // What stopped this attempt may be a write that began, and got no memory, before it. None is left now.
-        outflow_.resume();
+        outflow_.failures().resume();
         (void)drain_all();
     }
-    if (!bytes_.index().empty() || outflow_.cut_due() || !outflow_.idle() ||
+    if (!bytes_.index().empty() || outflow_.target().cut_due() || !outflow_.queue().idle() ||
         (group_ && !group_->order().damage().is_ok()))
         return false;
-    if (outflow_.target_size() != logical_size_) {
+    if (outflow_.target().size() != logical_size_) {
         const Status resized = outflow_.resize_target(logical_size_);
         if (outcome) outcome = resized;
         if (!resized) return false;
     }
     if (!outcome && !group_ && !durable_) {
         outflow_.make_good();
-        if (outflow_.first_error().is_ok()) outcome = Status::ok();
+        if (outflow_.failures().first_error().is_ok()) outcome = Status::ok();
     }
     const Status alone = await_unpinned();
     if (outcome) outcome = alone;
@@ -492,12 +494,12 @@ bool StagedFile::settle_for_close(Status& outcome) {
     const Status durable = group_ ? retire_group() : release_all_durably();
     if (outcome) outcome = durable;
     // Bytes that may not be there are in the log still. So is what the last statement counts, if none came after it.
-    return (group_ ? durable.is_ok() : log_->empty()) && outflow_.target_lost().is_ok() &&
+    return (group_ ? durable.is_ok() : log_->empty()) && outflow_.failures().target_lost().is_ok() &&
            durable.sys_errno() != ETIMEDOUT;
 }
 
 Status StagedFile::leave_in_log(Status outcome) {
-    const Status alone = outflow_.await([this]() NO_THREAD_SAFETY_ANALYSIS { return !recycling_; });
+    const Status alone = outflow_.arrivals().await(mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS { return !recycling_; });
     if (outcome) outcome = alone;
     if (outcome && group_) outcome = group_->order().damage();
     state_ = State::kFailed;
@@ -506,7 +508,7 @@ Status StagedFile::leave_in_log(Status outcome) {
     if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
     Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", path_,
                                                    bytes_.pending_bytes()));
-    if (outflow_.target_changed()) leave_to_others();
+    if (outflow_.turns().changed()) leave_to_others();
     return told;
 }
 
@@ -541,7 +543,7 @@ Status StagedFile::refresh() {
     const auto size = target_->size();
     if (!size) return size.status();
     logical_size_ = size.value();
-    outflow_.set_target_size(logical_size_);
+    outflow_.target().set_size(logical_size_);
     offer_target();
     return Status::ok();
 }

@@ -235,7 +235,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
                             std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                             const std::function<Status()>& prepare = {});
     // What target writes are aligned to.
-    [[nodiscard]] std::uint64_t stripe() const noexcept { return outflow_.stripe(); }
+    [[nodiscard]] std::uint64_t stripe() const noexcept { return outflow_.facts().stripe(); }
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
     // kBehindProgram: no call of the program waits for it. Other processes that open the file wait until

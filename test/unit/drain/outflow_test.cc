@@ -6,13 +6,16 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "log/file_log.h"
+#include "support/noting_listener.h"
 
 namespace forebay::drain {
 namespace {
@@ -20,44 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint64_t kSegment = std::uint64_t{1} << 20, kSize = 3 << 20;
-
-// Notes what the outflow tells, and answers as the file that the test describes.
-class NotingListener final : public DrainListener {
-  public:
-    explicit NotingListener(index::StagedBytes& bytes) : bytes_(bytes) {}
-
-    std::shared_ptr<void> hold() override { return {std::shared_ptr<void>(), this}; }
-    bool drains() const noexcept override { return true; }
-    bool given_up() const noexcept override { return given_up_; }
-    void catch_up(bool) override {}
-    Backlog backlog() const noexcept override {
-        return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), false, kSize, committed_size_};
-    }
-    bool has_records() const noexcept override { return true; }
-    group::BypassCount& bypasses() noexcept override { return bypasses_; }
-    void note(const log::TargetState&) noexcept override {}
-    void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t) noexcept override {
-        written_.push_back(write.range);
-        if (succeeded) (void)bytes_.index().erase_drained(write);
-    }
-    void lost() noexcept override {}
-    void error_kept(int sys_errno) noexcept override { error_ = sys_errno; }
-    void made_good() noexcept override { error_ = 0; }
-    void halted(const Status&) noexcept override { halted_ = true; }
-    void pace_changed() noexcept override {}
-    void progressed() noexcept override {}
-    void synced() noexcept override {}
-    void reached(std::uint64_t, std::uint64_t, ByteRange range) override { reached_.push_back(range); }
-    void came_to_rest() noexcept override { ++rests_; }
-
-    index::StagedBytes& bytes_;
-    group::BypassCount bypasses_;
-    bool given_up_ = false, halted_ = false;
-    std::uint64_t committed_size_ = 0;
-    int error_ = 0, rests_ = 0;
-    std::vector<ByteRange> written_, reached_;
-};
+constexpr std::uint64_t kSegment = std::uint64_t{1} << 20;
 
 class OutflowTest : public ::testing::Test {
   protected:
@@ -66,11 +32,14 @@ class OutflowTest : public ::testing::Test {
           pool_(std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value(),
                 log::PoolLimits{16 * kSegment, kSegment, 0}, {42, 4711, {}}),
           log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
-          outflow_({options_, scheduler_, progress_}, bytes_, listener_, path_) {
+          outflow_({options_, *scheduler_, progress_}, bytes_, listener_, path_) {
         target_ = io::make_fault_file(io::make_memory_file("target"), faults_);
         const LockGuard lock(outflow_.mutex());
         outflow_.open(target_, {.local = true, .may_hang = false, .page_cache = true}, 0, 0);
     }
+
+    // Its thread looks at the bytes until it has ended.
+    ~OutflowTest() override { scheduler_.reset(); }
 
     // Stages `size` bytes of `value` as the newest record, free to drain.
     void stage(std::uint64_t offset, std::size_t size, char value) {
@@ -99,7 +68,7 @@ class OutflowTest : public ::testing::Test {
     }
 
     const Options options_{};
-    Scheduler scheduler_{1};
+    std::unique_ptr<Scheduler> scheduler_ = std::make_unique<Scheduler>(1);
     Progress progress_{std::make_shared<WaitClock>()};
     const std::string path_ = "/parallel/run.h5";
     const std::shared_ptr<io::FaultPlan> faults_ = std::make_shared<io::FaultPlan>();
@@ -108,7 +77,7 @@ class OutflowTest : public ::testing::Test {
     log::FileLog log_;
     std::shared_ptr<io::File> target_;
     index::StagedBytes bytes_;
-    NotingListener listener_{bytes_};
+    test::NotingListener listener_{bytes_};
     Outflow outflow_;
     std::uint64_t sequence_ = 1;
 };
@@ -127,7 +96,7 @@ TEST_F(OutflowTest, newer_bytes_wait_for_the_write_of_older_ones_in_flight) {
     stage(0, 1000, 'a');
     {
         const LockGuard lock(outflow_.mutex());
-        outflow_.hurry();
+        outflow_.planner().hurry();
     }
     const Source::Taken first = outflow_.take();
     ASSERT_TRUE(first);
@@ -143,7 +112,7 @@ TEST_F(OutflowTest, a_segment_is_pinned_while_its_bytes_are_being_written) {
     stage(0, 1000, 'a');
     {
         const LockGuard lock(outflow_.mutex());
-        outflow_.hurry();
+        outflow_.planner().hurry();
     }
     log::Segment* const segment = log_.newest();
     const Source::Taken taken = outflow_.take();
@@ -176,7 +145,7 @@ TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_give
     stage(0, 1000, 'a');
     {
         const LockGuard lock(outflow_.mutex());
-        outflow_.hurry();
+        outflow_.planner().hurry();
     }
     const Source::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
@@ -184,6 +153,67 @@ TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_give
     taken.work->run();
     EXPECT_THAT(listener_.reached_, IsEmpty());
     EXPECT_EQ(ready_bytes(), 1000u);
+}
+
+TEST_F(OutflowTest, a_paused_drain_takes_nothing_until_it_is_resumed) {
+    stage(0, 2 << 20, 'a');
+    {
+        const LockGuard lock(outflow_.mutex());
+        outflow_.planner().pause();
+    }
+    EXPECT_FALSE(outflow_.take());
+    {
+        const LockGuard lock(outflow_.mutex());
+        EXPECT_TRUE(outflow_.planner().resume());
+    }
+    EXPECT_TRUE(outflow_.take());
+}
+
+TEST_F(OutflowTest, a_short_run_waits_for_neighbours_until_everything_is_to_go) {
+    stage(0, 1000, 'a');
+    EXPECT_FALSE(outflow_.take());
+    {
+        const LockGuard lock(outflow_.mutex());
+        const auto pressed = outflow_.planner().press();
+        EXPECT_TRUE(pressed.wants_thread);
+        EXPECT_TRUE(pressed.under_way);
+    }
+    EXPECT_TRUE(outflow_.take());
+}
+
+TEST_F(OutflowTest, bytes_behind_a_cut_wait_until_the_target_is_cut) {
+    stage(0, 1000, 'a');
+    ASSERT_TRUE(drain());
+    {
+        const LockGuard lock(outflow_.mutex());
+        listener_.logical_size_ = listener_.committed_size_ = 400;
+        EXPECT_TRUE(outflow_.committed());
+        EXPECT_EQ(outflow_.target().cut_due(), 400u);
+    }
+    stage(500, 100, 'b');
+    ASSERT_TRUE(drain());
+    EXPECT_EQ(read(0, 600), std::string(400, 'a') + std::string(100, '\0') + std::string(100, 'b'));
+}
+
+TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
+    stage(0, 1000, 'a');
+    {
+        const LockGuard lock(outflow_.mutex());
+        outflow_.planner().hurry();
+    }
+    const Source::Taken taken = outflow_.take();
+    ASSERT_TRUE(taken);
+    std::thread drainer([&] { taken.work->run(); });
+    const std::vector<std::byte> bytes(100, std::byte{'b'});
+    {
+        const LockGuard lock(outflow_.mutex());
+        ASSERT_TRUE(outflow_.begin_bypass(500, bytes));
+        EXPECT_EQ(listener_.written_.size(), 1u);
+        outflow_.end_bypass({500, 600}, true);
+        EXPECT_TRUE(outflow_.queue().idle());
+        EXPECT_TRUE(outflow_.facts().unsynced());
+    }
+    drainer.join();
 }
 
 }   // namespace

@@ -1,0 +1,108 @@
+// The failures of one outflow: the first one is kept, later attempts are counted, and the drain halts after the last.
+//
+// With on_error=retry a failure that may pass is followed by a pause and another attempt. A failure for good, or one
+// attempt too many, halts the drain until a closing attempt. Ranges that could not be read back from the log are left
+// out of plans; all others go on.
+// Invariants: a halted drain is in no pause; the first error stays until `forget`; a failed sync is never forgotten, as
+// no later one makes good what the first may have lost.
+// Not thread-safe: the file's lock guards it. Nothing blocks.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/attempt.h"
+#include "base/status.h"
+#include "extent/range_set.h"
+
+namespace forebay::drain {
+
+class Failures {
+  public:
+    static constexpr const char* kFailed = "a write failed";   // a failure's text, where there is no memory for it
+
+    // `retries`: option on_error=retry.
+    explicit Failures(bool retries) noexcept : retries_(retries) {}
+    void open() noexcept { *this = Failures(retries_); }
+
+    // Begins a pause before another attempt, at `now_ns` of the clock of waits. Returns false if the failure is final.
+    [[nodiscard]] bool retry(const Status& failure, std::uint64_t now_ns) noexcept {
+        if (!retries_ || halted_ || !may_pass(failure.sys_errno()) || attempts_ == kAttemptsMax) return false;
+        retry_at_ns_ = now_ns + (kPauseNs << attempts_++);
+        return true;
+    }
+    [[nodiscard]] bool pausing(std::uint64_t now_ns) noexcept {
+        if (retry_at_ns_ != 0 && now_ns >= retry_at_ns_) retry_at_ns_ = 0;
+        return retry_at_ns_ != 0;
+    }
+    [[nodiscard]] std::uint64_t retry_at_ns() const noexcept { return retry_at_ns_; }
+    void end_pause() noexcept { retry_at_ns_ = 0; }
+    // Everything was drained: attempts are counted anew.
+    void note_drained() noexcept { attempts_ = 0; }
+
+    // After a failure nothing is written until a closing attempt.
+    [[nodiscard]] bool halted() const noexcept { return halted_; }
+    void halt() noexcept {
+        halted_ = true;
+        retry_at_ns_ = 0;
+    }
+    void resume() noexcept { halted_ = false; }
+    // A closing attempt: the drain tries again to write, and to read back, all that has failed.
+    void try_again() noexcept {
+        halted_ = false;
+        unreadable_.clear();
+        retry_at_ns_ = 0;
+    }
+
+    // Returns true if `failure` is the first one.
+    bool keep(const Status& failure) noexcept {
+        if (!error_.is_ok()) return false;
+        error_ = copy_of(failure, kFailed);
+        return true;
+    }
+    void forget() noexcept { error_ = Status::ok(); }
+    // The first failure; and the same for callers that are told of it later.
+    [[nodiscard]] const Status& first_error() const noexcept { return error_; }
+    [[nodiscard]] Status error() const {
+        return error_.is_ok() ? Status::ok() : error_.with_context("an earlier background write failed");
+    }
+    // The failure of a sync.
+    [[nodiscard]] const Status& target_lost() const noexcept { return target_lost_; }
+    void lose_target(const Status& failure, const std::string& path) noexcept {
+        try {
+            target_lost_ = failure.with_context("what was written to " + path + " may not have reached its device");
+        } catch (const std::bad_alloc&) {
+            target_lost_ = copy_of(failure, kFailed);
+        }
+    }
+
+    [[nodiscard]] const RangeSet& unreadable() const noexcept { return unreadable_; }
+    void add_unreadable(const std::vector<ByteRange>& ranges) {
+        for (const ByteRange& range : ranges) unreadable_.add(range);
+    }
+    // Something has changed: the drain tries once more to read them.
+    void clear_unreadable() noexcept { unreadable_.clear(); }
+
+  private:
+    // Attempts after the first one. Their pauses double, and last less than a second together.
+    static constexpr unsigned kAttemptsMax = 5;
+    static constexpr std::uint64_t kPauseNs = 20'000'000;
+
+    [[nodiscard]] static bool may_pass(int sys_errno) noexcept {
+        return sys_errno == EIO || sys_errno == ENOSPC || sys_errno == EDQUOT || sys_errno == ESTALE ||
+               sys_errno == EINTR || sys_errno == EAGAIN;
+    }
+
+    bool retries_;
+    bool halted_ = false;
+    unsigned attempts_ = 0;           // that failed, since everything was last drained
+    std::uint64_t retry_at_ns_ = 0;   // nothing is written before that; 0: no pause
+    Status error_, target_lost_;
+    RangeSet unreadable_;
+};
+
+}   // namespace forebay::drain

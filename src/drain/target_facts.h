@@ -1,0 +1,71 @@
+// Facts about a target that any thread may ask without the file's lock: its stripe, whether it may hang, its pace, and
+// whether it was written to since the last sync.
+//
+// Thread-safe, except for functions that say otherwise: the file's lock guards those. Nothing blocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "base/options.h"
+#include "drain/target_pace.h"
+#include "io/file.h"
+
+namespace forebay::drain {
+
+// The alignment of target writes if neither an option nor the file system names one.
+inline constexpr std::uint64_t kStripeUnlessTold = std::uint64_t{1} << 20;
+
+class TargetFacts {
+  public:
+    // Begins afresh. The open may have emptied or extended the file, so it counts as unsynced.
+    void open(const io::FileTraits& traits, const Options& options) noexcept {
+        may_hang_ = traits.may_hang && options.patience != 0;
+        stripe_ = options.stripe != 0        ? options.stripe
+                  : traits.stripe_bytes != 0 ? traits.stripe_bytes
+                                             : kStripeUnlessTold;
+        unsynced_ = true;
+        forget_pace();
+    }
+    [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
+    // A call of the target may never return.
+    [[nodiscard]] bool may_hang() const noexcept { return may_hang_.load(std::memory_order_relaxed); }
+    // The time in ns that draining TargetPace::kBytes takes, if the target is as fast as the log.
+    [[nodiscard]] std::optional<std::uint64_t> pace() const noexcept {
+        const std::uint64_t ns = pace_ns_.load(std::memory_order_relaxed);
+        return ns != 0 ? std::optional(ns) : std::nullopt;
+    }
+    // A write has bypassed the log since the last sync.
+    [[nodiscard]] bool unsynced() const noexcept { return unsynced_; }
+    void note_unsynced() noexcept { unsynced_ = true; }
+    void begin_sync() noexcept { unsynced_ = false; }
+
+    // ---- with the file's lock -------------------------------------------------------------------
+
+    // The target answers slowly, as far as is known of its file system before anything was measured.
+    [[nodiscard]] bool waited_for() const noexcept {
+        return !measured_.of_memory() && (measured_.known() || may_hang());
+    }
+    // Learns from one write, which was alone. Returns true if the target has turned out to be memory.
+    [[nodiscard]] bool learn(std::uint64_t bytes, std::uint64_t cpu_ns, std::uint64_t took_ns, bool slept) noexcept {
+        const bool waited = waited_for();
+        measured_.wrote(bytes, cpu_ns, took_ns, slept);
+        return waited && !waited_for();
+    }
+    // Everything has to be staged where the target has failed: it has no pace then.
+    void publish_pace(bool halted) noexcept { pace_ns_ = halted ? 0 : measured_.of_memory().value_or(0); }
+    void forget_pace() noexcept {
+        measured_ = {};
+        pace_ns_ = 0;
+    }
+
+  private:
+    std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
+    std::atomic<bool> may_hang_{true};   // see io::FileTraits
+    std::atomic<bool> unsynced_{false};
+    std::atomic<std::uint64_t> pace_ns_{0};   // what `pace` returns; 0: nothing
+    TargetPace measured_;
+};
+
+}   // namespace forebay::drain

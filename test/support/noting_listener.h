@@ -1,0 +1,51 @@
+// A listener of an outflow that notes what it is told, and answers as the file that the test describes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "drain/listener.h"
+#include "index/staged_bytes.h"
+
+namespace forebay::test {
+
+class NotingListener final : public drain::DrainListener {
+  public:
+    explicit NotingListener(index::StagedBytes& bytes) : bytes_(bytes) {}
+
+    std::shared_ptr<void> hold() override { return {std::shared_ptr<void>(), this}; }
+    bool drains() const noexcept override { return true; }
+    bool given_up() const noexcept override { return given_up_; }
+    void catch_up(bool) override {}
+    drain::Backlog backlog() const noexcept override {
+        return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), false, logical_size_, committed_size_};
+    }
+    bool has_records() const noexcept override { return true; }
+    group::BypassCount& bypasses() noexcept override { return bypasses_; }
+    void note(const log::TargetState& state) noexcept override { noted_.push_back(state); }
+    void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t) noexcept override {
+        written_.push_back(write.range);
+        if (succeeded) (void)bytes_.index().erase_drained(write);
+    }
+    void lost() noexcept override {}
+    void error_kept(int sys_errno) noexcept override { error_ = sys_errno; }
+    void made_good() noexcept override { error_ = 0; }
+    void halted(const Status&) noexcept override { halted_ = true; }
+    void pace_changed() noexcept override {}
+    void progressed() noexcept override {}
+    void synced() noexcept override {}
+    void reached(std::uint64_t, std::uint64_t, ByteRange range) override { reached_.push_back(range); }
+    void came_to_rest() noexcept override { ++rests_; }
+
+    index::StagedBytes& bytes_;
+    group::BypassCount bypasses_;
+    bool given_up_ = false, halted_ = false;
+    std::uint64_t logical_size_ = std::uint64_t{3} << 20, committed_size_ = 0;
+    int error_ = 0, rests_ = 0;
+    std::vector<ByteRange> written_, reached_;
+    std::vector<log::TargetState> noted_;
+};
+
+}   // namespace forebay::test
