@@ -84,7 +84,7 @@ Status SharedFile::begin_journal(std::uint64_t team, const area::ProcessIdentity
                                   identity.device,
                                   identity.inode,
                                   file_->path()};
-    auto file = engine_->directory()->open_file(undo::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
+    auto file = engine_->area().directory()->open_file(undo::undo_name(file_->log_number()), io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());
     auto made = undo::UndoJournal::create(std::move(file).value(), header, size, engine_->options().options.size);
     FOREBAY_TRY(made.status());
@@ -119,7 +119,7 @@ Status SharedFile::end_consistency() {
 
 void SharedFile::remove_journal() noexcept {
     journal_.reset();
-    if (io::Directory* const directory = engine_->directory())
+    if (io::Directory* const directory = engine_->area().directory())
         (void)attempt([&] { return directory->remove_file(undo::undo_name(file_->log_number())); });
 }
 

@@ -135,7 +135,7 @@ Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& m
     me.segment_bytes = options.segment;
     me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
     me.durable = options.durability == Durability::kNode ? 1 : 0;
-    if (io::Directory* const directory = engine_->directory()) me.directory = directory->name();
+    if (io::Directory* const directory = engine_->area().directory()) me.directory = directory->name();
     return Status::ok();
 }
 
@@ -151,7 +151,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     const Status introduced = attempt([&] {
         all.resize(static_cast<std::size_t>(team->size()));
         members.reserve(all.size());
-        node = engine->node_name();
+        node = engine->area().node_name();
         me.node = node;
         self = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), team));
         const Status mine = self->introduce(std::move(opened), me, result.warning);
@@ -223,7 +223,7 @@ Status SharedFile::stay_unstaged() {
 // The drainer makes the board, all others open it, and everybody the logs of everybody.
 Status SharedFile::join_node(const std::vector<std::size_t>& members, const std::vector<Introduction>& all) {
     const Introduction& drainer = all[members.front()];
-    engine_->share_reserve(members.size());
+    engine_->area().share_reserve(members.size());
     Result<group::Board> board = Status(Code::kInternal, "no board");
     const Status mine = attempt([&] { return drains_ ? make_board(members, all, board) : Status::ok(); });
     Status made = team_->agree(mine);
@@ -239,7 +239,7 @@ Status SharedFile::make_board(const std::vector<std::size_t>& members, const std
     const Introduction& drainer = all[members.front()];
     std::uint64_t ring = 0;
     for (const std::size_t rank : members) ring = std::max(ring, all[rank].segments_max);
-    auto file = engine_->directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
+    auto file = engine_->area().directory()->open_file(board_name(drainer.log), io::OpenMode::kCreateNew);
     const Status made = attempt([&] {
         if (file) board = group::Board::create(std::move(file).value(), members.size(), ring, group_of(drainer));
         else board = file.status();
@@ -304,13 +304,13 @@ void SharedFile::leave_board(std::uint64_t log) noexcept {
 // By the drainer, who made it. Where it cannot be removed recovery does.
 void SharedFile::remove_board(std::uint64_t log) noexcept {
     if (!drains_) return;
-    (void)attempt([&] { return engine_->directory()->remove_file(board_name(log)); });
+    (void)attempt([&] { return engine_->area().directory()->remove_file(board_name(log)); });
 }
 
 // All have joined, and nobody has written: the board and the beginning of every log are on the device.
 Status SharedFile::begin_statements() {
     FOREBAY_TRY(file_->begin_statements());
-    return engine_->directory()->sync();
+    return engine_->area().directory()->sync();
 }
 
 // The drainer of every node lets the others see what it has not drained yet.

@@ -100,7 +100,7 @@ class SharedFile {
     // The same with option close, of all members, on one node: it may return once everything is committed. What is left
     // to do is done by each member's engine, without MPI and without this object. The death of the processes loses
     // nothing of what was committed.
-    stage::Engine::Detached close(stage::Engine::AfterClose afterwards);
+    stage::Engine::Detached close(stage::AfterClose afterwards);
     // Not collective, and without MPI: at the end of a process that never closed the file. The drainer waits until the
     // others have come to their ends, for a while, and drains; all give their logs back. What cannot be brought home
     // stays, and StagedFile::finish_unclosed tells why.
@@ -122,7 +122,7 @@ class SharedFile {
     Status drain_unclosed();
     Status close_now(const Status& whole, Status committed);
     bool defer(std::optional<stage::WaitedClose>& waits);
-    void finish_later(stage::Engine::AfterClose afterwards) noexcept;
+    void finish_later(stage::AfterClose afterwards) noexcept;
     // Several nodes. Collective. Begins to keep what may be undone, if all want it; the text is a warning.
     Result<std::string> begin_consistency(std::uint64_t team, const area::ProcessIdentity& process);
     Status begin_journal(std::uint64_t team, const area::ProcessIdentity& process, std::uint64_t size);

@@ -30,7 +30,7 @@ bool anybody(Team::Words words, std::uint64_t what) {
 
 // Other programs may write the file now, unless writes of what the log still has may be in flight.
 void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept {
-    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.keep_claim(std::move(claim));
+    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.area().keep_claim(std::move(claim));
 }
 
 bool everybody(Team::Words words, std::uint64_t what) {
@@ -39,7 +39,7 @@ bool everybody(Team::Words words, std::uint64_t what) {
 
 }   // namespace
 
-stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) {
+stage::Engine::Detached SharedFile::close(stage::AfterClose afterwards) {
     // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
     Status committed = journal_ != nullptr ? agree(incomplete_) : Status::ok();
     if (journal_ != nullptr && committed) committed = agree(attempt([&] { return commit_consistently(); }));
@@ -47,12 +47,12 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
     attached_ = false;
     std::optional<stage::WaitedClose> waits = stage::WaitedClose::kShared;
     if (afterwards && group_ != nullptr && !several_nodes_ && !durable_)
-        (void)attempt([&] { waits = engine_->why_close_waits(*file_); });
+        (void)attempt([&] { waits = engine_->closes().why_waits(*file_); });
     if (!waits && (!untold_ || !group_->lost())) waits = stage::WaitedClose::kFailing;
     // On one node, or at a server, the logs can bring back the last commit, which is better than a file that lacks
     // metadata.
     const bool lacks = (forwarded_ || (group_ != nullptr && !several_nodes_)) && !incomplete_;
-    const Status before = engine_->take_deferred_failure();
+    const Status before = engine_->closes().take_failure();
     bool any_lacks = false, all_may = false, any_failed = false;
     Status met;
     {
@@ -83,7 +83,7 @@ stage::Engine::Detached SharedFile::close(stage::Engine::AfterClose afterwards) 
     if (closed.deferred) {
         finish_later(std::move(afterwards));
     } else {
-        engine_->count_waited_close(waits.value_or(stage::WaitedClose::kShared));
+        engine_->closes().count_waited(waits.value_or(stage::WaitedClose::kShared));
         closed.outcome = close_now(whole, std::move(committed));
     }
     // What failed after an earlier close: on whichever member, all report it.
@@ -140,11 +140,11 @@ Status SharedFile::close_now(const Status& whole, Status committed) {
 
 // The rest of a close that does not wait. The drainer has committed and everybody knows it; nothing here may call MPI,
 // or need this object, which has the team.
-void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
+void SharedFile::finish_later(stage::AfterClose afterwards) noexcept {
     stage::Engine* const engine = engine_.get();
     const std::shared_ptr<stage::StagedFile> file = file_;
     const std::shared_ptr<group::Group> group = group_;
-    stage::Engine::SharedClose close{{}, std::move(afterwards), drains_};
+    stage::DeferredCloses::SharedClose close{{}, std::move(afterwards), drains_};
     if (!drains_) {
         close.finish = [file, group] {
             Status finished = group->ending().wait_until_finished();
@@ -153,7 +153,7 @@ void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
             group->ending().publish(group::Ending::Phase::kGivenBack);
             return given_back;
         };
-        return engine->finish_later(file, std::move(close));
+        return engine->closes().finish_later(file, std::move(close));
     }
     std::shared_ptr<io::Claim> claim = std::move(claim_);
     close.finish = [engine, file, group, held = std::move(claim)]() mutable {
@@ -162,11 +162,13 @@ void SharedFile::finish_later(stage::Engine::AfterClose afterwards) noexcept {
         // The board goes last: without it recovery could not tell what the logs of others mean, who may have died.
         if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
             outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
-            (void)attempt([&] { return engine->directory()->remove_file(group::board_name(file->log_number())); });
+            (void)attempt([&] {
+                return engine->area().directory()->remove_file(group::board_name(file->log_number()));
+            });
         end_claim(*engine, *file, std::move(held));
         return outcome;
     };
-    engine->finish_later(file, std::move(close));
+    engine->closes().finish_later(file, std::move(close));
 }
 
 // ---- a file that was never closed ----------------------------------------------------------------------
