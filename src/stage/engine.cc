@@ -50,7 +50,6 @@ struct Engine::State final : ForkParty {
         closes.unlock_after_fork();
     }
 
-    [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
     // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so
     // everything has to stay as it is, to the end of the process.
     [[nodiscard]] bool come_to_rest();
@@ -100,18 +99,19 @@ Result<Attached> Engine::attach(OpenTarget target) {
 }
 
 // A reader that does not open its file has no lock of it, either.
-bool Engine::State::may_be_staged(const io::Identity& identity, const std::string& path) {
-    if (const auto own = files.find(identity); own != nullptr && !files.only_read(*own)) return true;
-    return closes.may_be_under_way(identity) || leftovers.may_be_staged(identity, path);
-}
-
 std::shared_ptr<cache::LeasedFile> Engine::leased(const std::string& name) noexcept {
     std::shared_ptr<cache::LeasedFile> found;
-    if (!state_->read_cache.has_leases() || options().options.forwards() || inherited() || state_->context.ended())
+    State& state = *state_;
+    if (!state.read_cache.has_leases() || options().options.forwards() || inherited() || state.context.ended())
         return found;
     const Status looked = attempt([&] {
-        found = state_->read_cache.leased(io::complete_path(name));
-        if (found != nullptr && state_->may_be_staged(found->lease.version.identity, found->path)) found.reset();
+        found = state.read_cache.leased(io::complete_path(name));
+        if (found == nullptr) return;
+        const io::Identity& identity = found->lease.version.identity;
+        const auto own = state.files.find(identity);
+        if ((own != nullptr && !state.files.only_read(*own)) || state.closes.may_be_under_way(identity) ||
+            state.leftovers.may_be_staged(identity, found->path))
+            found.reset();
     });
     return looked ? found : nullptr;
 }

@@ -17,13 +17,19 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(WaitedClose::kCo
     "nothing_left", "failing", "unrecorded", "shared", "too_many", "named", "unclaimed", "deadline", "forked",
 };
 
+// The counts that are not zero, from that with number `first` on, as members of an object.
+template <class Reason, class Counts, class NameOf>
+std::string as_members(const Counts& counts, NameOf name_of, std::size_t first = 0) {
+    std::string members;
+    for (std::size_t i = first; i < counts.size(); ++i)
+        if (const std::uint64_t count = counts[i]; count > 0)
+            members += fmt::format(R"({}"{}":{})", members.empty() ? "" : ",", name_of(static_cast<Reason>(i)), count);
+    return members;
+}
+
 // The member of a line that tells of the read cache. Empty if it had to do with no file.
 std::string told(const cache::CacheTotals& totals) {
-    std::string reasons;
-    for (std::size_t i = 1; i < totals.asides.size(); ++i)
-        if (totals.asides[i] > 0)
-            reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
-                                   cache::aside_name(static_cast<cache::Aside>(i)), totals.asides[i]);
+    const std::string reasons = as_members<cache::Aside>(totals.asides, cache::aside_name, 1);
     if (totals.files == 0 && reasons.empty()) return {};
     return fmt::format(R"(,"cache":{{"files":{},"hit_bytes":{},"missed_bytes":{},"fetched_bytes":{},"stored_bytes":{},)"
                        R"("unread_bytes":{},"remote_bytes":{},"remote_us":{},"late_answers":{},"ahead_bytes":{},)"
@@ -35,11 +41,7 @@ std::string told(const cache::CacheTotals& totals) {
 
 // The member that tells of asynchronous calls. Empty if there were none.
 std::string told(const AsyncCounters& counters) {
-    std::string reasons;
-    for (std::size_t i = 0; i < counters.at_once.size(); ++i)
-        if (counters.at_once[i] > 0)
-            reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",", at_once_name(static_cast<AtOnce>(i)),
-                                   counters.at_once[i]);
+    const std::string reasons = as_members<AtOnce>(counters.at_once, at_once_name);
     if (counters.reads == 0 && reasons.empty()) return {};
     return fmt::format(R"(,"async":{{"reads":{},"read_bytes":{},"canceled":{},"failed":{},"waits":{},)"
                        R"("at_once":{{{}}}}})",
@@ -111,21 +113,13 @@ std::string Statistics::line(Reads open) {
 }
 
 std::string Statistics::asides_as_json() {
-    std::string reasons;
-    for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
-        if (const auto count = area_.ledger().header().aside[i].load(); count > 0)
-            reasons += fmt::format(R"({}"{}":{})", reasons.empty() ? "" : ",",
-                                   ledger::reason_name(static_cast<ledger::AsideReason>(i)), count);
-    return reasons;
+    return as_members<ledger::AsideReason>(area_.ledger().header().aside, ledger::reason_name);
 }
 
 // A member of the line of a process. Empty with close=wait.
 std::string Statistics::closes_as_json() const {
     if (context_.options().close == OnClose::kWait) return {};
-    std::string waited;
-    for (std::size_t i = 0; i < kWaitedNames.size(); ++i)
-        if (const auto count = counters_.waited_closes[i].load(std::memory_order_relaxed); count > 0)
-            waited += fmt::format(R"({}"{}":{})", waited.empty() ? "" : ",", kWaitedNames[i], count);
+    const std::string waited = as_members<std::size_t>(counters_.waited_closes, [](auto i) { return kWaitedNames[i]; });
     const auto left = counters_.left_closes.load(std::memory_order_relaxed);
     return fmt::format(R"(,"deferred_closes":{}{},"waited_closes":{{{}}})",
                        counters_.deferred_closes.load(std::memory_order_relaxed),
