@@ -84,8 +84,8 @@ Status OnSeveralNodes::begin_journal(std::uint64_t team, const area::ProcessIden
                                   identity.device,
                                   identity.inode,
                                   state_.file->path()};
-    auto file = state_.engine->directory()->open_file(undo::undo_name(state_.file->log_number()),
-                                                      io::OpenMode::kCreateNew);
+    auto file = state_.engine->area().directory()->open_file(undo::undo_name(state_.file->log_number()),
+                                                             io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());
     auto made = undo::UndoJournal::create(std::move(file).value(), header, size, state_.engine->options().options.size);
     FOREBAY_TRY(made.status());
@@ -120,7 +120,7 @@ Status OnSeveralNodes::end_consistency() {
 
 void OnSeveralNodes::remove_journal() noexcept {
     journal_.reset();
-    if (io::Directory* const directory = state_.engine->directory())
+    if (io::Directory* const directory = state_.engine->area().directory())
         (void)attempt([&] { return directory->remove_file(undo::undo_name(state_.file->log_number())); });
 }
 

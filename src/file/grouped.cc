@@ -39,7 +39,7 @@ const Introduction& Grouped::Node::drainer() const noexcept {
 // The drainer makes the board, all others open it, and everybody the logs of everybody.
 Status Grouped::join(const Node& node) {
     drains_ = node.drains();
-    state_.engine->share_reserve(node.size());
+    state_.engine->area().share_reserve(node.size());
     Result<group::Board> board = Status(Code::kInternal, "no board");
     const Status mine = attempt([&] { return drains_ ? make_board(node, board) : Status::ok(); });
     Status made = state_.team->agree(mine);
@@ -52,7 +52,7 @@ Status Grouped::make_board(const Node& node, Result<group::Board>& board) {
     std::uint64_t ring = 0;
     for (const Introduction& one : node.all)
         if (node.has(one)) ring = std::max(ring, one.segments_max);
-    auto file = state_.engine->directory()->open_file(board_name(node.drainer().log), io::OpenMode::kCreateNew);
+    auto file = state_.engine->area().directory()->open_file(board_name(node.drainer().log), io::OpenMode::kCreateNew);
     const Status made = attempt([&] {
         if (file) board = group::Board::create(std::move(file).value(), node.size(), ring, group_of(node.drainer()));
         else board = file.status();
@@ -116,7 +116,7 @@ void Grouped::leave(const Node& node) noexcept {
 // By the drainer, who made it. Where it cannot be removed recovery does.
 void Grouped::remove_board(std::uint64_t log) noexcept {
     if (!drains_) return;
-    (void)attempt([&] { return state_.engine->directory()->remove_file(board_name(log)); });
+    (void)attempt([&] { return state_.engine->area().directory()->remove_file(board_name(log)); });
 }
 
 // ---- the program's calls ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ class LocalFile : public ProgramFile {
     Status await_drained() override { return file_->drain_ready(); }
     Status step_aside(ledger::AsideReason reason) override { return file_->step_aside(reason); }
     Status expose_offsets() override { return file_->expose_offsets(); }
-    stage::Engine::Detached close(stage::Engine::AfterClose afterwards) override {
+    stage::Engine::Detached close(stage::AfterClose afterwards) override {
         return engine_->detach(file_, writable_, std::move(afterwards));
     }
 

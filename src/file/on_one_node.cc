@@ -14,7 +14,7 @@ Status OnOneNode::join(const Node& node) {
     return state_.team->agree(attempt([&]() -> Status {
         if (!drains_) return Status::ok();
         FOREBAY_TRY(state_.file->begin_statements());
-        return state_.engine->directory()->sync();
+        return state_.engine->area().directory()->sync();
     }));
 }
 
@@ -47,7 +47,7 @@ Status OnOneNode::commit() {
 
 std::optional<stage::WaitedClose> OnOneNode::why_close_waits() {
     if (durable_) return stage::WaitedClose::kShared;
-    const auto waits = state_.engine->why_close_waits(*state_.file);
+    const auto waits = state_.engine->closes().why_waits(*state_.file);
     if (!waits && (!state_.untold || !group_->lost())) return stage::WaitedClose::kFailing;
     return waits;
 }
@@ -74,7 +74,7 @@ void OnOneNode::finish_later(AfterClose afterwards) noexcept {
     stage::Engine* const engine = state_.engine.get();
     const std::shared_ptr<stage::StagedFile> file = state_.file;
     const std::shared_ptr<group::Group> group = group_;
-    stage::Engine::SharedClose close{{}, std::move(afterwards), drains_};
+    stage::DeferredCloses::SharedClose close{{}, std::move(afterwards), drains_};
     if (!drains_) {
         close.finish = [file, group] {
             Status finished = group->ending().wait_until_finished();
@@ -83,7 +83,7 @@ void OnOneNode::finish_later(AfterClose afterwards) noexcept {
             group->ending().publish(group::Ending::Phase::kGivenBack);
             return given_back;
         };
-        return engine->finish_later(file, std::move(close));
+        return engine->closes().finish_later(file, std::move(close));
     }
     std::shared_ptr<io::Claim> claim = std::move(state_.claim);
     close.finish = [engine, file, group, held = std::move(claim)]() mutable {
@@ -92,11 +92,13 @@ void OnOneNode::finish_later(AfterClose afterwards) noexcept {
         // The board goes last: without it recovery could not tell what the logs of others mean, who may have died.
         if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
             outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
-            (void)attempt([&] { return engine->directory()->remove_file(group::board_name(file->log_number())); });
+            (void)attempt([&] {
+                return engine->area().directory()->remove_file(group::board_name(file->log_number()));
+            });
         end_claim(*engine, *file, std::move(held));
         return outcome;
     };
-    engine->finish_later(file, std::move(close));
+    engine->closes().finish_later(file, std::move(close));
 }
 
 }   // namespace forebay::file

@@ -43,7 +43,7 @@ class ProgramFile {
     virtual Status expose_offsets() = 0;
     // Ends this open: commits, drains, sets the size. Returns before the drain has ended if option close allows it;
     // `afterwards` is then called later. Collective.
-    virtual stage::Engine::Detached close(stage::Engine::AfterClose afterwards) = 0;
+    virtual stage::Engine::Detached close(stage::AfterClose afterwards) = 0;
 
     // The part of the file that this process stages: its size, its counters, pauses of its drain.
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }

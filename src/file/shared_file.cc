@@ -53,7 +53,7 @@ Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& m
     me.segment_bytes = options.segment;
     me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
     me.durable = options.durability == Durability::kNode ? 1 : 0;
-    if (io::Directory* const directory = engine_->directory()) me.directory = directory->name();
+    if (io::Directory* const directory = engine_->area().directory()) me.directory = directory->name();
     return Status::ok();
 }
 
@@ -66,7 +66,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     std::vector<Introduction> all;
     const Status introduced = attempt([&] {
         all.resize(static_cast<std::size_t>(team->size()));
-        node = engine->node_name();
+        node = engine->area().node_name();
         me.node = node;
         result.file = std::shared_ptr<SharedFile>(new SharedFile(std::move(engine), team));
         const Status mine = result.file->introduce(std::move(opened), me, result.warning);

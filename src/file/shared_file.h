@@ -89,7 +89,7 @@ class SharedFile final : public ProgramFile {
     // of raw data that failed on one rank (`defer_error`), or there are several nodes. On one node the close may return
     // once everything is committed; each member's engine does the rest, without MPI and without this object. The death
     // of the processes loses nothing of what was committed.
-    stage::Engine::Detached close(stage::Engine::AfterClose afterwards) override {
+    stage::Engine::Detached close(stage::AfterClose afterwards) override {
         return sharing_->close(std::move(afterwards));
     }
     Status close() { return close({}).outcome; }

@@ -29,7 +29,7 @@ Status SharedState::take_deferred_error() noexcept {
 }
 
 void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept {
-    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.keep_claim(std::move(claim));
+    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.area().keep_claim(std::move(claim));
 }
 
 void SharedState::end_claim() noexcept { file::end_claim(*engine, *file, std::move(claim)); }
@@ -58,7 +58,7 @@ Sharing::Detached Sharing::close(AfterClose afterwards) {
     std::optional<stage::WaitedClose> waits = stage::WaitedClose::kShared;
     if (afterwards) (void)attempt([&] { waits = why_close_waits(); });
     const bool lacks = keeps_last_commit() && !state_.incomplete;
-    const Status before = engine.take_deferred_failure();
+    const Status before = engine.closes().take_failure();
     bool any_lacks = false, all_may = false, any_failed = false;
     Status met;
     {
@@ -86,7 +86,7 @@ Sharing::Detached Sharing::close(AfterClose afterwards) {
     if (closed.deferred) {
         finish_later(std::move(afterwards));
     } else {
-        engine.count_waited_close(waits.value_or(stage::WaitedClose::kShared));
+        engine.closes().count_waited(waits.value_or(stage::WaitedClose::kShared));
         closed.outcome = close_now(whole, std::move(committed));
     }
     // What failed after an earlier close: on whichever member, all report it.

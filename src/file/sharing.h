@@ -43,7 +43,7 @@ class Sharing {
     using Part = ProgramFile::Part;
     using ReadPart = ProgramFile::ReadPart;
     using Detached = stage::Engine::Detached;
-    using AfterClose = stage::Engine::AfterClose;
+    using AfterClose = stage::AfterClose;
 
     explicit Sharing(SharedState& state) noexcept : state_(state) {}
     virtual ~Sharing() = default;

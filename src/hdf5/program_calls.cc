@@ -29,10 +29,11 @@ std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     }
     const auto engine = Session::get().engine();
     const io::Identity identity{seen.st_dev, seen.st_ino};
-    std::shared_ptr<cache::CachedFile> file = engine == nullptr ? nullptr : engine->cached(identity);
+    std::shared_ptr<cache::CachedFile> file = engine == nullptr ? nullptr : engine->files().cached(identity);
     problem = 0;
     if (file == nullptr)
-        problem = engine == nullptr || engine->find(identity.device, identity.inode) == nullptr ? ENOENT : ENOTSUP;
+        problem = engine == nullptr || engine->files().find({identity.device, identity.inode}) == nullptr ? ENOENT
+                                                                                                          : ENOTSUP;
     return file;
 }
 

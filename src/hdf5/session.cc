@@ -113,10 +113,11 @@ void Session::make_engine(const LoadedOptions& loaded, const std::string& text) 
         const auto warn = [options = loaded.options](const std::string& message) {
             tell(options, message, Audience::kNode);
         };
-        if (auto find = server::find_job_peers(loaded, look_up_variable, warn)) engine_->find_peers_by(std::move(find));
+        if (auto find = server::find_job_peers(loaded, look_up_variable, warn))
+            engine_->read_cache().find_peers_by(std::move(find));
     } else if (!servers.empty()) {
         auto asked = wire::CacheServers::create(servers, loaded.options.server_key);
-        if (asked) engine_->find_peers_by(wire::find_peers(std::move(asked).value()));
+        if (asked) engine_->read_cache().find_peers_by(wire::find_peers(std::move(asked).value()));
         else warn_once("option read_cache_servers: " + asked.status().message());
     }
     {
@@ -242,13 +243,13 @@ void Session::end_mpi_driver() {
     if (last) end();
 }
 
-void Session::count_aside(ledger::AsideReason reason, const char* path) {
-    if (const std::shared_ptr<stage::Engine> counting = engine()) counting->count_aside(reason, path);
+void Session::count_aside(ledger::AsideReason reason) {
+    if (const std::shared_ptr<stage::Engine> counting = engine()) counting->count_aside(reason);
 }
 
 void Session::compare_cached() noexcept {
     try {
-        if (const std::shared_ptr<stage::Engine> comparing = engine()) comparing->compare_cached();
+        if (const std::shared_ptr<stage::Engine> comparing = engine()) comparing->files().compare_cached();
     } catch (...) {   // without memory reads go on as before
     }
 }
@@ -316,7 +317,7 @@ void Session::end() {
         const bool lingers = own != nullptr && own->options().options.lingers() && !own->inherited();
         if (lingers) lingering_.push_back(std::move(own));
         else if (own != nullptr)
-            if (Status failure = own->await_all_closed(); !failure) keep_unreported(std::move(failure));
+            if (Status failure = own->closes().await_all(); !failure) keep_unreported(std::move(failure));
     }   // they end here, without the lock
     if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
 }

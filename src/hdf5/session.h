@@ -64,8 +64,8 @@ class Session {
     [[nodiscard]] bool wants(const Route& route, hid_t file_access_list, bool writable) const;
     [[nodiscard]] bool wants(hid_t file_access_list, bool writable);   // with the text of the engine
 
-    void count_aside(ledger::AsideReason reason, const char* path);
-    // HDF5 is about to read an object anew (stage::Engine::compare_cached).
+    void count_aside(ledger::AsideReason reason);
+    // HDF5 is about to read an object anew (stage::FileTable::compare_cached).
     void compare_cached() noexcept;
 
     // A failure of a file that is closed, which no call could report (call_scope.h). `end` writes it to standard error.

@@ -114,7 +114,7 @@ void ServedFile::leave() noexcept {
 }
 
 std::string ServedFile::log_directory() const {
-    const io::Directory* const directory = engine_->directory();
+    const io::Directory* const directory = engine_->area().directory();
     return directory != nullptr ? directory->name() : std::string();
 }
 
@@ -192,7 +192,7 @@ Result<std::string> ServedFile::bring_back() {
                            "it is opened again, or until `forebay recover`",
                            path_);
     const auto fresh = stage::Engine::create(files_.options_);
-    auto recovered = fresh->recover_opened({identity_, path_, true, true, descriptor_});
+    auto recovered = fresh->leftovers().recover_opened({identity_, path_, true, true, descriptor_});
     if (recovered) files_.forget_unrecovered(identity_);
     return recovered;
 }
@@ -229,7 +229,8 @@ void ServedFiles::forget_unrecovered(const io::Identity& identity) noexcept {
 
 // A program that reads it natively often has it locked: then it is not brought home now either.
 Status ServedFiles::recover_file_late(const wire::Open& request) {
-    const auto recovered = stage::Engine::create(options_)->recover_opened({request.identity, request.path, true});
+    const auto recovered = stage::Engine::create(options_)->leftovers().recover_opened({request.identity, request.path,
+                                                                                        true});
     if (recovered) forget_unrecovered(request.identity);
     return recovered.status();
 }
@@ -449,24 +450,26 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
 
 // The client has it locked, or nobody has: with that lock it is brought home.
 Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
-    return engine.recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_}).status();
+    return engine.leftovers()
+        .recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_})
+        .status();
 }
 
 Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::Connection& client) {
     served.engine_ = stage::Engine::create(options_of(request.team));
     stage::Engine& engine = *served.engine_;
-    const auto obstacle = engine.obstacle();
+    const auto obstacle = engine.area().obstacle();
     if (obstacle && options_.options.stage) return {Code::kUnavailable, obstacle->status.message()};
     std::unique_ptr<io::File> itself = io::make_posix_file(served.descriptor_, served.path_);
     const std::shared_ptr<io::File> file = reach_ ? reach_(std::move(itself)) : std::move(itself);
     stage::OpenTarget target{std::make_unique<SavingTarget>(file, served.observers_, served.writers_), true};
     if (request.empty) {
-        FOREBAY_TRY(engine.may_forget(served.identity_, served.path_));
+        FOREBAY_TRY(engine.leftovers().may_forget(served.identity_, served.path_));
         target.prepare = [&]() -> Status {
             if (client.socket().hung_up()) return client_gone(served.path_);
             served.observers_->before_write(*file, {0, kOffsetMax});
             FOREBAY_TRY(io::empty(*served.descriptor_, served.path_));
-            return engine.forget_before(served.identity_, served.path_, true);
+            return engine.leftovers().forget_before(served.identity_, served.path_, true);
         };
     } else {
         FOREBAY_TRY(recover_file(served, request, engine));

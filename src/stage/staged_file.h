@@ -66,6 +66,7 @@
 #include "log/file_log.h"
 #include "plan/merge.h"
 #include "plan/read_merge.h"
+#include "stage/file_context.h"
 #include "stage/spare_time.h"
 #include "stage/unstaged_target.h"
 
@@ -104,42 +105,6 @@ class CommitKeeper {
     virtual Status begin(State state) = 0;
     // Without that lock: staged bytes. What of `elsewhere` does not come reads as zeros.
     virtual Status take(std::uint64_t offset, io::Bytes bytes) = 0;
-};
-
-// What the files of a process share; the engine provides it.
-class FileContext {
-  public:
-    virtual ~FileContext() = default;
-    [[nodiscard]] virtual const Options& options() const noexcept = 0;
-    // Null while no staging area is in use.
-    [[nodiscard]] virtual log::SegmentPool* pool() noexcept = 0;
-    [[nodiscard]] virtual drain::Scheduler& scheduler() noexcept = 0;
-    [[nodiscard]] virtual std::uint64_t next_sequence() noexcept = 0;
-    // True in a forked child.
-    [[nodiscard]] virtual bool inherited() const noexcept = 0;
-    // Room is needed: every file drains all that it may. True if any has something under way.
-    virtual bool press_files(const StagedFile& asking) = 0;
-    // Room is needed and nothing is under way: held bytes of all files may drain before their commit.
-    // True if there were any.
-    virtual bool promote_held() = 0;
-    // Room is needed, and a close that has not waited for its drain keeps some: ends one, or waits for its end. False:
-    // none is under way.
-    virtual bool await_a_close() noexcept = 0;
-    // The program knows where in this file its data are: from now on the file is not staged in this process.
-    virtual void addresses_given(const io::Identity& identity) = 0;
-    [[nodiscard]] virtual drain::Progress& progress() noexcept = 0;
-    // That of the process.
-    [[nodiscard]] virtual SpareTime& spare_time() noexcept = 0;
-    // The job ends soon, for what is staged (drain/deadline.h): a flush is to wait for the drain.
-    [[nodiscard]] virtual bool deadline_presses() noexcept = 0;
-    // ... and so much is staged that a write is to wait for the drain.
-    [[nodiscard]] virtual bool too_much_for_deadline() noexcept = 0;
-    // A failure that was kept has become void: what had failed is in the target.
-    virtual void count_made_good() noexcept = 0;
-    // One target write has ended: for the trace, and for the time of the last one.
-    virtual void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
-    // Null, if nothing is traced.
-    [[nodiscard]] virtual const io::Trace* trace() const noexcept = 0;
 };
 
 class StagedFile final : private drain::DrainListener, public std::enable_shared_from_this<StagedFile> {

@@ -99,15 +99,15 @@ Result<std::unique_ptr<Opened>> begin(const ClientOrder& order, io::Access acces
 // HDF5 empties a file before it locks it.
 Status open_emptied(Opened& opened, const std::shared_ptr<std::atomic<bool>>& holds_lock) {
     const hdf5::OpenFile& open = opened.open;
-    FOREBAY_TRY(opened.engine->may_forget(open.identity, open.path));
+    FOREBAY_TRY(opened.engine->leftovers().may_forget(open.identity, open.path));
     const auto prepare = [&]() -> Status {
         FOREBAY_TRY(io::empty(*open.descriptor, open.path));
-        return opened.engine->forget_before(open.identity, open.path, true);
+        return opened.engine->leftovers().forget_before(open.identity, open.path, true);
     };
     FOREBAY_TRY(attach(opened, {.emptied = true, .holds_lock = holds_lock}, prepare));
     FOREBAY_TRY(lock(opened, LOCK_EX));
     *holds_lock = true;
-    return opened.engine->forget_before(open.identity, open.path, true);
+    return opened.engine->leftovers().forget_before(open.identity, open.path, true);
 }
 
 Result<std::unique_ptr<Opened>> open_to_write(const ClientOrder& order) {
@@ -120,8 +120,8 @@ Result<std::unique_ptr<Opened>> open_to_write(const ClientOrder& order) {
     } else {
         FOREBAY_TRY(lock(opened, LOCK_EX));
         *holds_lock = true;
-        const auto recovered = opened.engine->recover_opened({opened.open.identity, opened.open.path, true, true,
-                                                              opened.open.descriptor});
+        const auto recovered = opened.engine->leftovers().recover_opened({opened.open.identity, opened.open.path, true,
+                                                                          true, opened.open.descriptor});
         if (!recovered) return recovered.status();
         FOREBAY_TRY(attach(opened, {.locked = hdf5::Locked::kForWriting, .holds_lock = holds_lock}));
     }
@@ -136,7 +136,7 @@ Result<std::unique_ptr<Opened>> open_to_read(const ClientOrder& order) {
     Opened& opened = *begun.value();
     const Status locked = lock(opened, LOCK_SH);
     if (locked) {
-        const auto recovered = opened.engine->recover_opened(
+        const auto recovered = opened.engine->leftovers().recover_opened(
             {opened.open.identity, opened.open.path, false, true, {}, [&] { (void)lock(opened, LOCK_UN); }});
         if (!recovered) return recovered.status();
     }

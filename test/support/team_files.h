@@ -204,7 +204,8 @@ class Participants {
             for (std::size_t other = 0; other < count; ++other) {
                 std::unique_ptr<io::File> pool;
                 if (i != 0 || other != 0)
-                    pool = std::move(engines_[other]->directory()->open_file("log", io::OpenMode::kReadWrite)).value();
+                    pool = std::move(engines_[other]->area().directory()->open_file("log", io::OpenMode::kReadWrite))
+                               .value();
                 groups_.back()->add_log(std::move(pool), options.options.segment);
             }
             EXPECT_TRUE(files_[i]->join(groups_.back(), several_nodes));
@@ -276,7 +277,8 @@ class Participants {
 
   private:
     std::unique_ptr<io::File> board_file(io::OpenMode mode) {
-        return std::move(engines_[0]->directory()->open_file(group::board_name(files_[0]->log_number()), mode)).value();
+        return std::move(engines_[0]->area().directory()->open_file(group::board_name(files_[0]->log_number()), mode))
+            .value();
     }
 
     static constexpr std::uint64_t kGroup = 77;

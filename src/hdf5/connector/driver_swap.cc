@@ -48,7 +48,7 @@ std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat status{};
     if (engine == nullptr || ::stat(path, &status) != 0) return nullptr;
-    return engine->find(status.st_dev, status.st_ino);
+    return engine->files().find({status.st_dev, status.st_ino});
 }
 
 // Before another driver than ours reads the file, or writes it: this process, or another one of the node, may have
@@ -57,7 +57,7 @@ Status await_closed(const char* path) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat status{};
     if (engine == nullptr || path == nullptr || ::stat(path, &status) != 0) return Status::ok();
-    return engine->await_closed({status.st_dev, status.st_ino});
+    return engine->closes().await({status.st_dev, status.st_ino});
 }
 
 }   // namespace
@@ -189,12 +189,12 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool caches = may && !writes && what == For::kOpen &&
                         engine->options().options.read_cache == ReadCacheMode::kOn && may_be_cached(path);
     const bool beside_a_writer = served && !writes && what == For::kOpen;
-    const auto obstacle = may && writes && !goes_on && !served ? engine->obstacle() : std::nullopt;
+    const auto obstacle = may && writes && !goes_on && !served ? engine->area().obstacle() : std::nullopt;
     const bool can = goes_on || caches || beside_a_writer || (may && writes && !obstacle);
     const bool refuses = obstacle && engine->options().options.strict;
     const Vote mine = mpi == WithMpi::kNode && !served ? Vote::kStageOnNode : Vote::kStage;
     const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
-    auto result = can ? ballot(list_, mine, [&] { return (consistent ? '+' : '-') + engine->node_name(); })
+    auto result = can ? ballot(list_, mine, [&] { return (consistent ? '+' : '-') + engine->area().node_name(); })
                       : ballot(list_, refuses ? Vote::kRefuse : Vote::kDecline);
     if (!result) return false;
     if (refuses || result->any(Vote::kRefuse)) {
@@ -327,10 +327,10 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
     return std::nullopt;
 }
 
-void UnderList::opened(const char* path, void* under) {
+void UnderList::opened(void* under) {
     if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
     if (!aside_) return;
-    Session::get().count_aside(*aside_, path);
+    Session::get().count_aside(*aside_);
 }
 
 }   // namespace forebay::hdf5

@@ -45,7 +45,7 @@ class UnderList {
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
     // To be called once the file is open: counts it if it keeps its driver.
-    void opened(const char* path, void* under);
+    void opened(void* under);
 
   private:
     void write_metadata_collectively();

@@ -32,7 +32,7 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
             (void)brought_home(function);   // HDF5 has closed what it rejects
             return nullptr;
         }
-        under_list.opened(path, under);
+        under_list.opened(under);
         if (origin->file != nullptr) {
             CallScope::leave_failures_to(*origin->file);
             if (closes_at_once()) origin->file->closes_at_once = true;
@@ -139,7 +139,7 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                         if (Status failure = own->take_failure(during); lost) lost = std::move(failure);
                 // What has failed behind an earlier close is told as early as that. Ranks would not all tell it.
                 if (lost && own != nullptr && own->shared == nullptr && own->file != nullptr)
-                    lost = own->file->engine().take_deferred_failure();
+                    lost = own->file->engine().closes().take_failure();
                 if (lost) return result;
                 push_error("file_flush", host().H5E_FILE_g, host().H5E_CANTFLUSH_g, lost);
                 return -1;

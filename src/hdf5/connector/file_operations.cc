@@ -42,7 +42,7 @@ void end_requests(const OpenFile* file) noexcept {
 
 std::shared_ptr<cache::CachedFile> cached_of(const OpenFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    return engine != nullptr ? engine->cached(file.identity) : nullptr;
+    return engine != nullptr ? engine->files().cached(file.identity) : nullptr;
 }
 
 Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
@@ -78,7 +78,7 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
         return cannot("ranks agree on staging when they open it; HDF5_CACHE_WR=yes, or the file access list, has it "
                       "staged, unless it has stepped aside since");
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->obstacle()) {
+    if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->area().obstacle()) {
         const auto begun = staged->begin_staging();
         if (!begun) return refuse(function, begun.status());
         if (begun.value()) return 0;

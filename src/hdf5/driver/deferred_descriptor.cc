@@ -26,7 +26,7 @@ Kept& kept() {
 }   // namespace
 
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
-                               bool locked, stage::Engine::Ended ended) {
+                               bool locked, stage::Ended ended) {
     // Of a file that could not be written nobody else is to write before its log was brought home.
     if (ended.left) return Status::ok();
     if (locked) (void)descriptor->lock(LOCK_UN);

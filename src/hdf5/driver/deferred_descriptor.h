@@ -18,7 +18,7 @@ namespace forebay::hdf5 {
 // By the thread that has finished the file. `locked`: HDF5's lock is on it. The Status is that of the file: network
 // file systems tell at a close what they could not write. May block as close(2).
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
-                               bool locked, stage::Engine::Ended ended);
+                               bool locked, stage::Ended ended);
 
 // The program closes this file: those that are kept of it go, too. Does not block.
 void close_kept_descriptors(const io::Identity& identity) noexcept;

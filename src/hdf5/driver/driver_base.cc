@@ -86,7 +86,7 @@ Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsig
 Status may_be_emptied(const OpenFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
-    return engine->may_forget(file.identity, file.name);
+    return engine->leftovers().may_forget(file.identity, file.name);
 }
 
 stage::OpenTarget target_of(const OpenFile& file) {

@@ -94,8 +94,8 @@ struct DeadServer {
         options.stage = true;
         options.strict = true;   // what cannot be read may be about this file
         const bool locked = holds_lock != nullptr && *holds_lock;
-        const auto recovered = stage::Engine::create(loaded)->recover_opened({identity, path, true, locked,
-                                                                              locked ? descriptor.lock() : nullptr});
+        const auto recovered = stage::Engine::create(loaded)->leftovers().recover_opened(
+            {identity, path, true, locked, locked ? descriptor.lock() : nullptr});
         if (!recovered) return recovered.status();
         warn_once(fmt::format("{}: the staging server {} is lost ({}); the file was at its last flush, and is written "
                               "directly from now on",

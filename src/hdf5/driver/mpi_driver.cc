@@ -63,9 +63,9 @@ Status close_file(OpenFile& file) {
     // Another handle of the same ranks still writes: they all have it, so they all come this way.
     if (OpenFiles::get().shared(file.identity) != nullptr) return file.shared->commit();
     // The close is collective: without memory for this function it is not deferred, and the other ranks still meet us.
-    stage::Engine::AfterClose afterwards;
+    stage::AfterClose afterwards;
     (void)attempt([&] {
-        afterwards = [descriptor = file.descriptor, identity = file.identity](stage::Engine::Ended ended) {
+        afterwards = [descriptor = file.descriptor, identity = file.identity](stage::Ended ended) {
             return end_deferred_descriptor(descriptor, identity, false, ended);
         };
     });

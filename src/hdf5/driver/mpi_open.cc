@@ -32,7 +32,7 @@ Status claim(MpiFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (!file.leads || engine == nullptr || OpenFiles::get().shared(open.identity) != nullptr) return Status::ok();
     if (engine->options().options.forwards()) return Status::ok();   // the server sees to that
-    auto claimed = engine->claim(open.identity);
+    auto claimed = engine->area().claim(open.identity);
     if (claimed) {
         file.claim = std::move(claimed).value();
         return Status::ok();
@@ -147,7 +147,7 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
 Status find_engine(const MpiFile& file, const char* name, unsigned flags, std::shared_ptr<stage::Engine>& engine) {
     engine = Session::get().engine();
     if (engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
-    return (flags & kFresh) != 0 ? engine->forget_before(file.open->identity, name) : Status::ok();
+    return (flags & kFresh) != 0 ? engine->leftovers().forget_before(file.open->identity, name) : Status::ok();
 }
 
 // The shared file that the same ranks have open already, a new one, or an error on all of them: one that is not
@@ -217,12 +217,12 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
 void join_peers(MpiFile& file) noexcept {
     if (!file.several_nodes || file.open->writable) return;
     file::PeersWanted wanted{file.cached, file.leads, {}};
-    const Status named = attempt([&] { wanted.node = file.open->file->engine().node_name(); });
+    const Status named = attempt([&] { wanted.node = file.open->file->engine().area().node_name(); });
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
     if (file.peers != nullptr) (void)file.cached->join(file.peers);
     // Now that it can ask the peers which part of the file is this node's.
-    if (file.cached != nullptr) file.open->file->engine().prefetch_opened(*file.cached);
+    if (file.cached != nullptr) file.open->file->engine().read_cache().prefetch_opened(*file.cached);
 }
 
 void leave_peers(MpiFile& file) noexcept {
@@ -242,7 +242,7 @@ Result<OfferedTeam> offer_from(hid_t list, const file::MpiAdapter& adapter) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     std::string node;
     const Status ready = attempt([&] {
-        if (engine != nullptr) node = engine->node_name();
+        if (engine != nullptr) node = engine->area().node_name();
     });
     const auto all = offered.team->gather(ready, std::as_bytes(std::span(node)));
     if (!all) return all.status();

@@ -14,13 +14,13 @@ namespace forebay::hdf5 {
 
 Status recover_alone(const OpenFile& file, stage::Engine& engine, Locked& locked) {
     constexpr int kTurns = 3;   // with others who look at the file, too
-    stage::Engine::OpenedFile opened{file.identity, file.path, file.writable, locked != Locked::kNot};
+    stage::Leftovers::OpenedFile opened{file.identity, file.path, file.writable, locked != Locked::kNot};
     if (locked == Locked::kForWriting && file.writable) opened.descriptor = file.descriptor;
     bool gave_way = false;
     if (locked == Locked::kForReading) opened.give_way = [&] { gave_way = file.descriptor->lock(LOCK_UN); };
     for (int turn = 1;; ++turn) {
         gave_way = false;
-        const Result<std::string> recovered = engine.recover_opened(opened);
+        const Result<std::string> recovered = engine.leftovers().recover_opened(opened);
         if (gave_way && !file.descriptor->lock(LOCK_SH | LOCK_NB)) {
             locked = Locked::kNot;
             return Status::from_errno(errno, "lock " + file.path + " again after its recovery");
@@ -42,7 +42,7 @@ Status recover_together(file::Team& team, stage::Engine* engine, const char* pat
         if (!looked.value().say.empty()) warn_once(looked.value().say);
     });
     // Readers are refused only what may still change under them.
-    const bool refuses = writable || looked.value().mine.sys_errno() == stage::Engine::kUnsettled;
+    const bool refuses = writable || looked.value().mine.sys_errno() == stage::Leftovers::kUnsettled;
     FOREBAY_TRY(team.agree(refuses ? looked.value().mine : Status::ok()));
     if (writable) return Status::ok();
     if (looked.value().first_to_fail) warn_once(looked.value().mine.message());

@@ -87,7 +87,7 @@ void read_access_list(hid_t list, SerialFile& file) {
 
 // Of a file that was emptied: what dead processes have left of it is void, also of one that has died since.
 bool give_up_leftovers(const char* function, const OpenFile& file, stage::Engine& engine) {
-    const Status forgotten = engine.forget_before(file.identity, file.path, true);
+    const Status forgotten = engine.leftovers().forget_before(file.identity, file.path, true);
     if (!forgotten) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forgotten.message().c_str());
     return forgotten.is_ok();
 }
@@ -112,23 +112,24 @@ bool see_leftovers(const char* function, SerialFile& file, stage::Engine& engine
 // without waiting. Not as it is opened: HDF5 opens a file that it is to empty twice, and lets the first one go unused.
 bool await_closed(const char* function, SerialFile& file, stage::Engine& engine) {
     if (std::exchange(file.closes_awaited, true)) return may_be_used(function, file);
-    using Before = stage::Engine::Before;
+    using Before = stage::DeferredCloses::Before;
     return may_be_used(function, file,
-                       engine.await_closed(file.open->identity, file.emptied ? Before::kDrop : Before::kUse));
+                       engine.closes().await(file.open->identity, file.emptied ? Before::kDrop : Before::kUse));
 }
 
 // A forked child reads a file that it has inherited, and that no handle writes here, through an engine of its own: that
 // one stores what it reads, and counts it. Without it the parent's engine goes on, which reads the file itself.
 void leave_parents_engine(SerialFile& file) {
     OpenFile& open = *file.open;
-    if (open.writable || open.aside || file.shown || !open.file->engine().only_read(open.file->staged())) return;
+    if (open.writable || open.aside || file.shown || !open.file->engine().files().only_read(open.file->staged()))
+        return;
     std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr || engine->inherited()) return;
     const Options& options = engine->options().options;
     if (options.read_cache == ReadCacheMode::kOff || options.forwards()) return;
     stage::OpenTarget target = target_of(open);
     if (file.by_lease) target.known_as = open.identity;
-    Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
+    Result<stage::Attached> attached = engine->attach(std::move(target));
     if (!attached) return;
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);
     open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), false);
@@ -152,7 +153,7 @@ ProgramFile* attached(const char* function, SerialFile& file, std::function<Stat
     target.leased = std::move(file.leased);
     if (file.by_lease) target.known_as = open.identity;
     // What this process writes itself it sees in any case.
-    const bool own = !target.writable && engine->find(open.identity.device, open.identity.inode) != nullptr;
+    const bool own = !target.writable && engine->files().find(open.identity) != nullptr;
     const Opening opening{file.emptied, file.locked, file.holds_lock};
     const Status forwarded = own ? Status::ok() : forward(target, engine->options(), open, opening);
     if (!forwarded) {
@@ -160,7 +161,7 @@ ProgramFile* attached(const char* function, SerialFile& file, std::function<Stat
         return nullptr;
     }
     file.shown = !target.writable && target.aside == ledger::AsideReason::kForwarded;
-    Result<stage::Engine::Attached> attached = engine->attach(std::move(target));
+    Result<stage::Attached> attached = engine->attach(std::move(target));
     if (!attached) {
         // Without its errno, which callers would take for that of the file: what failed is the staging.
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, attached.status().message().c_str());
@@ -184,8 +185,8 @@ void push_open_error(const char* function, const char* name, unsigned flags, int
 // All that can refuse a file before it is opened. `name` may be made or emptied.
 Status admit(stage::Engine& engine, const char* name, unsigned flags, bool paused) {
     const bool writes = (flags & (H5F_ACC_RDWR | H5F_ACC_CREAT | H5F_ACC_TRUNC)) != 0;
-    if (writes && !paused && !engine.options().options.forwards()) FOREBAY_TRY(engine.admit());
-    return (flags & H5F_ACC_TRUNC) != 0 ? engine.admit_emptying(name) : Status::ok();
+    if (writes && !paused && !engine.options().options.forwards()) FOREBAY_TRY(engine.area().admit());
+    return (flags & H5F_ACC_TRUNC) != 0 ? engine.leftovers().admit_emptying(name) : Status::ok();
 }
 
 // Instead of `open_target`, for a small file whose attributes this process keeps (docs/read-cache.md, "Attribute
@@ -247,11 +248,11 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         // Last of all: from here on nothing refuses it any more.
         const auto prepare = [&]() -> Status {
             if ((flags & H5F_ACC_TRUNC) != 0) FOREBAY_TRY(io::empty(*open.descriptor, open.path));
-            return engine->forget_before(open.identity, name, true);
+            return engine->leftovers().forget_before(open.identity, name, true);
         };
         if (file->emptied && attached(kFunction, *file, prepare) == nullptr) return nullptr;
         // HDF5 gives this one up, unused, if it has the file open already.
-        if (!open.writable && engine != nullptr) engine->opened_again(open.identity);
+        if (!open.writable && engine != nullptr) engine->files().opened_again(open.identity);
         made.keep();
         return &file.release()->library;
     });
@@ -268,7 +269,7 @@ herr_t driver_close(H5FD_t* file) {
             // freed memory. So the failure is kept, and the callback of the connector that led here reports it.
             const bool locked = self->locked != Locked::kNot;
             const auto [closed, deferred] = open->file->close([descriptor = open->descriptor, identity = open->identity,
-                                                               locked](stage::Engine::Ended ended) {
+                                                               locked](stage::Ended ended) {
                 return end_deferred_descriptor(descriptor, identity, locked, ended);
             });
             if (!closed) open->keep_failure(OpenFile::During::kClose, closed.with_context("close " + open->path));
@@ -278,7 +279,7 @@ herr_t driver_close(H5FD_t* file) {
             }
             left = open->writable && open->file->staged().failed();
             done = open->writable && closed.is_ok() && !left && !open->file->staged().leaves_log() &&
-                   open->file->engine().find(open->identity.device, open->identity.inode) == nullptr;
+                   open->file->engine().files().find(open->identity) == nullptr;
         }
         open->file.reset();
         // Another handle may hold the descriptor a little longer, and the lock with it. Of a file that could not be
@@ -450,7 +451,7 @@ Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, i
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     const OpenFile& open = *file.open;
     if (engine == nullptr || !engine->options().options.forwards() ||
-        engine->find(open.identity.device, open.identity.inode) != nullptr)   // it is this process that has it
+        engine->files().find(open.identity) != nullptr)   // it is this process that has it
         return Got::kNothing;
     for (int turn = 0; turn < kTurns; ++turn) {
         const Status written = ask_for_writer(engine->options().options, open);
@@ -496,8 +497,7 @@ herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hi
     // may not be.
     if (error == EWOULDBLOCK)
         if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
-            if (const auto known = engine->find(file.open->identity.device, file.open->identity.inode);
-                known != nullptr && known->failed())
+            if (const auto known = engine->files().find(file.open->identity); known != nullptr && known->failed())
                 return 0;
     push_errno(function, host().H5E_VFL_g, minor, doing, error);
     return -1;

@@ -61,7 +61,7 @@ struct Member {
         return file.write({&part, 1}, ByteClass::kRaw);
     }
     stage::Engine::Detached close(file::SharedFile& file) {
-        return file.close([this](stage::Engine::Ended how) {
+        return file.close([this](stage::Ended how) {
             const std::lock_guard lock(mutex);
             ++ended;
             left = left || how.left;
@@ -98,7 +98,7 @@ TEST(DeferredClose, members_return_before_anything_drains_and_the_file_is_whole_
         }
         ASSERT_TRUE(team->barrier());
         plan->let_go();
-        EXPECT_TRUE(member.engine->await_all_closed());
+        EXPECT_TRUE(member.engine->closes().await_all());
         EXPECT_EQ(member.ended, 1);
         EXPECT_FALSE(member.left);
         EXPECT_NE(member.engine->statistics().find(R"("deferred_closes":1,"waited_closes":{})"), std::string::npos)
@@ -114,7 +114,7 @@ TEST(DeferredClose, several_files_end_in_the_order_of_their_closes_and_can_be_op
     ThreadTeam::run(kMembers, [&](std::shared_ptr<file::Team> team) {
         Member member(team, scratch, plan);
         for (std::uint64_t round = 0; round < 6; ++round) {
-            EXPECT_TRUE(member.engine->await_closed(io::identify(scratch.target()).value()));
+            EXPECT_TRUE(member.engine->closes().await(io::identify(scratch.target()).value()));
             auto file = member.open();
             ASSERT_TRUE(file);
             std::vector<std::byte> read(kPart);
@@ -125,7 +125,7 @@ TEST(DeferredClose, several_files_end_in_the_order_of_their_closes_and_can_be_op
             ASSERT_TRUE(member.write(*file, 10 * round));
             EXPECT_TRUE(member.close(*file).outcome);
         }
-        EXPECT_TRUE(member.engine->await_all_closed());
+        EXPECT_TRUE(member.engine->closes().await_all());
     });
     EXPECT_TRUE(same(scratch.contents(), expected(50)));
     EXPECT_TRUE(scratch.left().empty());
@@ -163,7 +163,7 @@ TEST(DeferredClose, what_fails_afterwards_is_told_on_all_members_by_their_next_c
         ASSERT_TRUE(team->barrier());
         plan->fail(Operation::kWrite, 1, ~std::uint64_t{0} >> 1, ENOSPC);
         plan->let_go();
-        const Status failed = member.engine->await_all_closed();
+        const Status failed = member.engine->closes().await_all();
         EXPECT_FALSE(failed);
         EXPECT_NE(failed.message().find("did not wait for the drain"), std::string::npos) << failed.message();
         EXPECT_TRUE(member.left);
@@ -182,13 +182,13 @@ TEST(DeferredClose, a_full_log_waits_for_files_that_were_closed) {
         with.options.segment = 32 << 10;
         Member member(team, scratch, plan, with);
         for (std::uint64_t round = 0; round < 8; ++round) {
-            EXPECT_TRUE(member.engine->await_closed(io::identify(scratch.target()).value()));
+            EXPECT_TRUE(member.engine->closes().await(io::identify(scratch.target()).value()));
             auto file = member.open();
             ASSERT_TRUE(file);
             ASSERT_TRUE(member.write(*file, round));
             EXPECT_TRUE(member.close(*file).outcome);
         }
-        EXPECT_TRUE(member.engine->await_all_closed());
+        EXPECT_TRUE(member.engine->closes().await_all());
     });
     EXPECT_TRUE(same(scratch.contents(), expected(7)));
     EXPECT_TRUE(scratch.left().empty());

@@ -71,8 +71,8 @@ TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
             }
             for (std::size_t reader = 0; followed && reader < kCount; ++reader)
                 ASSERT_TRUE(same(node.read(reader, 0, now.content.size()), now.content));
-            ASSERT_TRUE(
-                node.engine(whose).directory()->open_file("log", io::OpenMode::kReadWrite).value()->resize(cut));
+            io::Directory& area = *node.engine(whose).area().directory();
+            ASSERT_TRUE(area.open_file("log", io::OpenMode::kReadWrite).value()->resize(cut));
             expect_right_or_told(node, now);
             bool told = false;
             for (std::size_t who = 0; who < kCount; ++who) {

@@ -382,7 +382,7 @@ std::shared_ptr<stage::Engine> engine_without_room(const Scratch& scratch, Loade
             if (!area) return area;
             return io::make_fault_directory(std::move(area).value(), plan);
         });
-    EXPECT_TRUE(!engine->obstacle());
+    EXPECT_TRUE(!engine->area().obstacle());
     plan->fail(io::Operation::kAllocate, 1, UINT64_MAX / 2, ENOSPC);
     return engine;
 }
@@ -456,7 +456,7 @@ TEST(SharedFile, without_room_for_the_board_nobody_stages) {
                 options, [&scratch, plan]() -> Result<std::unique_ptr<io::Directory>> {
                     return io::make_fault_directory(std::move(scratch.opener()()).value(), plan);
                 });
-            ASSERT_TRUE(!engine->obstacle());
+            ASSERT_TRUE(!engine->area().obstacle());
             if (team->rank() == 0) plan->fail(io::Operation::kAllocate, 2, 1, ENOSPC);
             TeamMember member(team, scratch, engine);
             outcomes.set(team->rank(), member.opened());

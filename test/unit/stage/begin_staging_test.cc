@@ -20,7 +20,7 @@ struct Unstaged {
         file = attached.value().file;
     }
     [[nodiscard]] bool begins() {
-        if (engine->obstacle()) return false;
+        if (engine->area().obstacle()) return false;
         const auto begun = file->begin_staging();
         EXPECT_TRUE(begun) << begun.status().message();
         return begun && begun.value();

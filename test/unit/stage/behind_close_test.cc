@@ -122,7 +122,7 @@ class BehindClose : public testing::Test {
         return file;
     }
     bool close_deferred(const std::shared_ptr<stage::StagedFile>& file) {
-        const auto detached = engine_->detach(file, true, [](stage::Engine::Ended) { return Status::ok(); });
+        const auto detached = engine_->detach(file, true, [](stage::Ended) { return Status::ok(); });
         EXPECT_TRUE(detached.outcome) << detached.outcome.message();
         return detached.deferred;
     }
@@ -155,7 +155,7 @@ class BehindClose : public testing::Test {
 TEST_F(BehindClose, a_file_that_others_leave_alone_is_drained_whole) {
     const auto file = close_while_a_write_hangs();
     plan_->let_go();
-    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(engine_->closes().await_all());
     EXPECT_TRUE(test::same(target_.contents(), bytes_));
     EXPECT_FALSE(file->failed());
 }
@@ -164,7 +164,7 @@ TEST_F(BehindClose, several_writes_are_under_way_at_a_time_as_before_the_close) 
     options_.options.drain_threads = 3;
     const auto file = close_while_a_write_hangs();
     plan_->let_go();
-    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(engine_->closes().await_all());
     EXPECT_TRUE(test::same(target_.contents(), bytes_));
 }
 
@@ -172,7 +172,7 @@ TEST_F(BehindClose, another_program_that_cuts_it_during_a_write_ends_the_drain) 
     const auto file = close_while_a_write_hangs();
     cut_natively(0);
     plan_->let_go();
-    expect_told(engine_->await_all_closed(), "it has 16384 bytes");
+    expect_told(engine_->closes().await_all(), "it has 16384 bytes");
     EXPECT_EQ(target_.contents().size(), 16384u) << "the one write that was under way";
     EXPECT_TRUE(file->failed() && file->leaves_log() && file->left_to_others());
     EXPECT_GT(file->counters().pending, 0u);
@@ -184,7 +184,7 @@ TEST_F(BehindClose, another_program_that_cuts_it_during_a_write_ends_the_drain) 
 TEST_F(BehindClose, a_file_whose_size_could_not_be_set_at_the_close_is_drained_whole) {
     const auto file = close_behind_a_write_that_hangs();
     plan_->let_go();
-    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(engine_->closes().await_all());
     EXPECT_TRUE(test::same(target_.contents(), bytes_));
 }
 
@@ -194,7 +194,7 @@ TEST_F(BehindClose, a_size_that_could_not_be_set_at_the_close_does_not_undo_a_cu
         if (look == 1) cut_natively(100);   // the write that was under way has come
     });
     plan_->let_go();
-    expect_told(engine_->await_all_closed(), "it has 100 bytes");
+    expect_told(engine_->closes().await_all(), "it has 100 bytes");
     times_->hook({});
     EXPECT_EQ(target_.contents().size(), 100u);
 }
@@ -206,7 +206,7 @@ TEST_F(BehindClose, a_size_that_could_not_be_set_at_the_close_does_not_undo_what
         if (look == 1) write_natively(20'000, theirs_);
     });
     plan_->let_go();
-    expect_told(engine_->await_all_closed(), "it has 25000 bytes, and had 16384");
+    expect_told(engine_->closes().await_all(), "it has 25000 bytes, and had 16384");
     times_->hook({});
     EXPECT_EQ(target_.contents().size(), 25'000u);
 }
@@ -219,7 +219,7 @@ TEST_F(BehindClose, another_programs_content_of_the_same_size_stays_and_is_what_
         if (look == 2) write_natively(kBytes - theirs_.size(), theirs_);   // before the second turn
     });
     plan_->let_go();
-    expect_told(engine_->await_all_closed(), "it was written to");
+    expect_told(engine_->closes().await_all(), "it was written to");
     times_->hook({});
     const Content now = target_.contents();
     ASSERT_EQ(now.size(), kBytes);
@@ -240,7 +240,7 @@ TEST_F(BehindClose, recovery_leaves_what_another_program_has_written) {
         if (look == 2) write_natively(100, theirs_);
     });
     plan_->let_go();
-    EXPECT_FALSE(engine_->await_all_closed());
+    EXPECT_FALSE(engine_->closes().await_all());
     times_->hook({});
     const Content now = target_.contents();
     test::Crash crash(*area_.shared_open(), [&] { return target_.contents(); }, target_.identity());
@@ -258,7 +258,7 @@ TEST_F(BehindClose, times_that_another_program_sets_do_not_end_the_drain) {
         if (look == 2 || look == 5) times_->set(look);
     });
     plan_->let_go();
-    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(engine_->closes().await_all());
     EXPECT_TRUE(test::same(target_.contents(), bytes_));
 }
 
@@ -271,7 +271,7 @@ TEST_F(BehindClose, a_copy_of_the_same_size_with_old_times_is_told_by_its_conten
         times_->set(7);
     });
     plan_->let_go();
-    expect_told(engine_->await_all_closed(), "its times were set");
+    expect_told(engine_->closes().await_all(), "its times were set");
     times_->hook({});
     EXPECT_TRUE(test::same(target_.contents(), test::bytes_of(kBytes, 3)));
 }
@@ -288,7 +288,7 @@ TEST_F(BehindClose, a_file_that_was_removed_before_it_had_drained_is_told_of_onc
         if (look == 2) times_->links = 0;
     });
     plan_->let_go();
-    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(engine_->closes().await_all());
     ASSERT_EQ(warnings.size(), 1u);
     EXPECT_NE(warnings.front().find("/scratch/run.h5: it was removed after its close"), std::string::npos);
     EXPECT_TRUE(test::same(target_.contents(), bytes_));
@@ -300,7 +300,7 @@ TEST_F(BehindClose, a_target_that_cannot_be_looked_at_is_not_written) {
     plan_->clear();
     plan_->fail(Operation::kSize, 1, 1'000'000, EIO);
     plan_->let_go();
-    const Status failure = engine_->await_all_closed();
+    const Status failure = engine_->closes().await_all();
     EXPECT_EQ(failure.sys_errno(), EIO) << failure.message();
     EXPECT_FALSE(file->left_to_others());
     EXPECT_TRUE(file->leaves_log());

@@ -34,7 +34,7 @@ class AtTheEnd : public testing::Test {
     }
     // As the driver closes it.
     Engine::Detached close(const std::shared_ptr<StagedFile>& file) {
-        return engine_->detach(file, true, [](Engine::Ended) { return Status::ok(); });
+        return engine_->detach(file, true, [](Ended) { return Status::ok(); });
     }
     ~AtTheEnd() override {
         plan_->let_go();
@@ -126,7 +126,7 @@ TEST_F(AtTheEnd, an_end_that_is_far_away_changes_nothing) {
     EXPECT_TRUE(closed.deferred);
     EXPECT_EQ(warnings_, 0);
     plan_->let_go();
-    EXPECT_TRUE(engine_->await_all_closed());
+    EXPECT_TRUE(engine_->closes().await_all());
     EXPECT_TRUE(same(target_.contents(), bytes));
     EXPECT_EQ(engine_->statistics().find("deadline"), std::string::npos);
 }

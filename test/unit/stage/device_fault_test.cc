@@ -60,7 +60,7 @@ TEST(DeviceFault, a_target_whose_size_cannot_be_had_is_not_opened) {
         EXPECT_EQ(plan->fired(), 1u);
         EXPECT_EQ(refused.status().sys_errno(), ESTALE) << refused.status().message();
         EXPECT_NE(refused.status().message().find("run.h5"), std::string::npos) << refused.status().message();
-        EXPECT_EQ(engine->find(target.identity().device, target.identity().inode), nullptr);
+        EXPECT_EQ(engine->files().find(target.identity()), nullptr);
         // It can be opened as soon as that works again.
         const auto file = test::attach(*engine, target, true, plan);
         ASSERT_TRUE(file->write(0, test::bytes_of(100, 1), ByteClass::kRaw));

@@ -110,7 +110,7 @@ TEST_F(Leftovers, in_a_folder_that_others_can_write_to_are_neither_believed_nor_
         EXPECT_THAT(told.status().message(), testing::HasSubstr("others may write to it"));
         EXPECT_THAT(told.status().message(), testing::HasSubstr((area_path_ / "1-5-0").string()));
     }
-    EXPECT_EQ(engine->admit_emptying(target_).code(), Code::kUnavailable);
+    EXPECT_EQ(engine->leftovers().admit_emptying(target_).code(), Code::kUnavailable);
     EXPECT_EQ(content().size(), 3u);
 }
 
@@ -125,9 +125,9 @@ TEST_F(Leftovers, of_a_process_that_dies_meanwhile_are_found_when_the_file_is_op
                                                              O_RDWR);
     ASSERT_TRUE(descriptor->lock(LOCK_EX | LOCK_NB));
     // The ledger has the file open, and nobody sees the process: as if it were about to end, or in another container.
-    const Engine::OpenedFile opened{io::identify(target_).value(), target_, true, true, descriptor};
+    const stage::Leftovers::OpenedFile opened{io::identify(target_).value(), target_, true, true, descriptor};
     std::jthread ends([&] { life.value().reset(); });
-    const auto told = engine->recover_opened(opened);
+    const auto told = engine->leftovers().recover_opened(opened);
     ASSERT_TRUE(told) << told.status().message();
     EXPECT_THAT(told.value(), testing::HasSubstr("it is at its last flush now"));
     std::vector<std::byte> bytes(1000);
@@ -141,19 +141,19 @@ TEST_F(Leftovers, are_brought_home_though_the_reader_has_the_file_locked) {
     const int descriptor = ::open(target_.c_str(), O_RDONLY | O_CLOEXEC);
     ASSERT_EQ(::flock(descriptor, LOCK_SH | LOCK_NB), 0);
     int gave_way = 0;
-    Engine::OpenedFile opened{io::identify(target_).value(), target_, false, true, nullptr, [&] {
-                                  gave_way += ::flock(descriptor, LOCK_UN) == 0 ? 1 : 0;
-                              }};
-    ASSERT_TRUE(engine->recover_opened(opened));
+    stage::Leftovers::OpenedFile opened{io::identify(target_).value(), target_, false, true, nullptr, [&] {
+                                            gave_way += ::flock(descriptor, LOCK_UN) == 0 ? 1 : 0;
+                                        }};
+    ASSERT_TRUE(engine->leftovers().recover_opened(opened));
     EXPECT_EQ(gave_way, 1);
     EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
-    ASSERT_TRUE(engine->recover_opened(opened));
+    ASSERT_TRUE(engine->leftovers().recover_opened(opened));
     EXPECT_EQ(gave_way, 1) << "with nothing left nobody gives way";
     // Somebody who has it locked all the time is told of.
     leave(test::bytes_of(1000, 2), 2);
     ASSERT_EQ(::flock(descriptor, LOCK_SH | LOCK_NB), 0);
     opened.give_way = nullptr;
-    const auto in_use = engine->recover_opened(opened);
+    const auto in_use = engine->leftovers().recover_opened(opened);
     EXPECT_TRUE(in_use.status().retryable()) << in_use.status().message();
     ::close(descriptor);
 }
@@ -239,7 +239,7 @@ TEST_F(Leftovers, that_another_process_is_stuck_in_are_waited_for_no_longer_than
     EXPECT_GE(clock->passed(), std::chrono::seconds(loaded_.options.patience)) << "it may have come to an end";
     EXPECT_TRUE(test::same(content(), {std::byte{'o'}, std::byte{'l'}, std::byte{'d'}}));
     // Emptying the file would make a log void that the other one is writing home.
-    EXPECT_FALSE(engine->forget_before(io::identify(target_).value(), target_));
+    EXPECT_FALSE(engine->leftovers().forget_before(io::identify(target_).value(), target_));
 
     other.end();
     const auto told = engine->recover_before_open(target_, true);
@@ -309,9 +309,9 @@ TEST_F(Leftovers, stay_with_stage_off) {
     off.options.stage = false;
     auto engine = Engine::create(off);
     EXPECT_EQ(engine->recover_before_open(target_, true).value(), "");
-    EXPECT_TRUE(engine->forget_before(io::identify(target_).value(), target_));
+    EXPECT_TRUE(engine->leftovers().forget_before(io::identify(target_).value(), target_));
     EXPECT_EQ(left_in_area().size(), 1u);
-    EXPECT_EQ(engine->listings(), 0u);
+    EXPECT_EQ(engine->leftovers().listings(), 0u);
 }
 
 TEST_F(Leftovers, that_cannot_be_used_keep_the_file_from_being_written) {
@@ -366,7 +366,7 @@ TEST_F(Leftovers, of_a_file_that_was_emptied_are_void) {
     leave(test::bytes_of(1000, 1), 1);
     leave(test::bytes_of(1000, 2), 2);
     auto engine = Engine::create(loaded_);
-    ASSERT_TRUE(engine->forget_before(io::identify(target_).value(), target_));
+    ASSERT_TRUE(engine->leftovers().forget_before(io::identify(target_).value(), target_));
     EXPECT_TRUE(left_in_area().empty());
     EXPECT_EQ(content().size(), 3u);
 }
@@ -377,7 +377,7 @@ TEST_F(Leftovers, are_not_looked_for_again_while_nobody_comes_or_goes) {
     ASSERT_EQ(::utimensat(AT_FDCWD, area_path_.c_str(), long_ago, 0), 0);
     auto engine = Engine::create(loaded_);
     for (int i = 0; i < 100; ++i) EXPECT_EQ(engine->recover_before_open(target_, true).value(), "");
-    EXPECT_EQ(engine->listings(), 1u);
+    EXPECT_EQ(engine->leftovers().listings(), 1u);
     leave(test::bytes_of(1000, 1));
     EXPECT_NE(engine->recover_before_open(target_, true).value(), "");
     EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));

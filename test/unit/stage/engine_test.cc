@@ -70,9 +70,9 @@ TEST_F(RealFiles, an_unusable_staging_area_fails_the_open_when_strict) {
 TEST_F(RealFiles, strict_refuses_before_anything_is_created) {
     loaded_.options.nls = (root_ / "missing").string();
     loaded_.options.strict = true;
-    EXPECT_FALSE(Engine::create(loaded_)->admit());
+    EXPECT_FALSE(Engine::create(loaded_)->area().admit());
     loaded_.options.strict = false;
-    EXPECT_TRUE(Engine::create(loaded_)->admit());
+    EXPECT_TRUE(Engine::create(loaded_)->area().admit());
 }
 
 TEST_F(RealFiles, what_a_dead_process_left_without_an_open_file_is_removed_by_the_next) {

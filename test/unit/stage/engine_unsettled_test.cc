@@ -132,7 +132,7 @@ class Unsettled : public test::RealFiles {
         other->move_in(name);
         return other;
     }
-    Engine::OpenedFile opened(bool writable, bool locked) const {
+    stage::Leftovers::OpenedFile opened(bool writable, bool locked) const {
         return {io::identify(target_).value(), target_, writable, locked};
     }
     std::vector<std::byte> content() const {
@@ -142,7 +142,7 @@ class Unsettled : public test::RealFiles {
         return bytes;
     }
     void expect_refused(const Status& status, const OtherProcess& other) const {
-        EXPECT_EQ(status.sys_errno(), Engine::kUnsettled) << status.message();
+        EXPECT_EQ(status.sys_errno(), stage::Leftovers::kUnsettled) << status.message();
         EXPECT_FALSE(status.retryable());
         EXPECT_THAT(status.message(), testing::HasSubstr(fmt::format("process {}", other.number())));
         EXPECT_EQ(content().size(), 3u);
@@ -160,14 +160,14 @@ TEST_F(Unsettled, a_file_of_a_process_that_does_not_come_to_its_end_is_refused_a
     for (const bool writable : {true, false})
         for (const bool locked : {true, false}) {
             const auto begin = clock->passed();
-            expect_refused(engine->recover_opened(opened(writable, locked)).status(), *other);
+            expect_refused(engine->leftovers().recover_opened(opened(writable, locked)).status(), *other);
             EXPECT_GE(clock->passed() - begin, std::chrono::seconds(loaded_.options.patience));
         }
     expect_refused(engine->recover_before_open(target_, false).status(), *other);
-    expect_refused(engine->admit_emptying(target_), *other);
-    expect_refused(engine->may_forget(io::identify(target_).value(), target_), *other);
+    expect_refused(engine->leftovers().admit_emptying(target_), *other);
+    expect_refused(engine->leftovers().may_forget(io::identify(target_).value(), target_), *other);
     other->end();
-    ASSERT_TRUE(engine->recover_opened(opened(false, false)));
+    ASSERT_TRUE(engine->leftovers().recover_opened(opened(false, false)));
     EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
     EXPECT_TRUE(left_in_area().empty());
 }
@@ -179,7 +179,7 @@ TEST_F(Unsettled, a_file_of_a_process_that_ends_meanwhile_is_at_its_last_flush_w
     auto engine = Engine::create(loaded_, clock);
     Result<std::string> told{std::string()};
     const std::uint64_t looks = clock->looks();
-    std::jthread opens([&] { told = engine->recover_opened(opened(true, false)); });
+    std::jthread opens([&] { told = engine->leftovers().recover_opened(opened(true, false)); });
     EXPECT_TRUE(clock->await_look(looks + 2)) << "it waits for the other process";
     other->end();
     opens.join();
@@ -193,11 +193,11 @@ TEST_F(Unsettled, a_file_that_a_process_at_work_has_open_is_neither_refused_nor_
     auto engine = Engine::create(loaded_);
     for (const bool writable : {true, false})
         for (const bool locked : {true, false}) {
-            const auto told = engine->recover_opened(opened(writable, locked));
+            const auto told = engine->leftovers().recover_opened(opened(writable, locked));
             ASSERT_TRUE(told) << told.status().message();
             EXPECT_EQ(told.value(), "");
         }
-    EXPECT_TRUE(engine->admit_emptying(target_));
+    EXPECT_TRUE(engine->leftovers().admit_emptying(target_));
     EXPECT_EQ(content().size(), 3u);
 }
 
@@ -205,10 +205,10 @@ TEST_F(Unsettled, a_file_that_a_process_at_work_could_not_close_is_refused_at_on
     const auto other = writer(ledger::FileUse::kLeft);
     auto engine = Engine::create(loaded_);
     for (const bool writable : {true, false})
-        expect_refused(engine->recover_opened(opened(writable, false)).status(), *other);
-    expect_refused(engine->admit_emptying(target_), *other);
+        expect_refused(engine->leftovers().recover_opened(opened(writable, false)).status(), *other);
+    expect_refused(engine->leftovers().admit_emptying(target_), *other);
     other->end();
-    ASSERT_TRUE(engine->recover_opened(opened(true, false)));
+    ASSERT_TRUE(engine->leftovers().recover_opened(opened(true, false)));
     EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
 }
 
@@ -252,17 +252,18 @@ TEST_F(Unsettled, a_file_that_another_engine_of_this_process_gave_up_is_refused_
         const auto file = std::move(attached.value().file);
         target.plan->hang(io::Operation::kWrite);
         ASSERT_TRUE(file->write(0, test::bytes_of(200'000, 1), stage::ByteClass::kMetadata));
-        EXPECT_EQ(engine->recover_opened(opened(true, false)).value(), "")
+        EXPECT_EQ(engine->leftovers().recover_opened(opened(true, false)).value(), "")
             << "it is at work, as another library's may be";
         EXPECT_EQ(given_up->detach(file, true).sys_errno(), ETIMEDOUT);
         for (const bool writable : {true, false}) {
-            const auto refused = engine->recover_opened(opened(writable, false));
-            EXPECT_EQ(refused.status().sys_errno(), Engine::kUnsettled) << refused.status().message();
+            const auto refused = engine->leftovers().recover_opened(opened(writable, false));
+            EXPECT_EQ(refused.status().sys_errno(), stage::Leftovers::kUnsettled) << refused.status().message();
             EXPECT_THAT(refused.status().message(), testing::HasSubstr(fmt::format("process {}", ::getpid())));
         }
     }
     // Its end has left the thread alone, and the log is not that of a dead process.
-    EXPECT_EQ(engine->recover_opened(opened(true, true)).status().sys_errno(), Engine::kUnsettled);
+    EXPECT_EQ(engine->leftovers().recover_opened(opened(true, true)).status().sys_errno(),
+              stage::Leftovers::kUnsettled);
     EXPECT_EQ(content().size(), 3u);
 }
 
@@ -270,16 +271,16 @@ TEST_F(Unsettled, a_staging_area_that_cannot_be_looked_into_for_want_of_descript
     const auto other = writer();
     other->end();   // it has left a log
     auto engine = Engine::create(loaded_);
-    const Engine::OpenedFile file = opened(true, false);
+    const stage::Leftovers::OpenedFile file = opened(true, false);
     rlimit before{};
     ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
     rlimit none = before;
     none.rlim_cur = 0;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-    const auto refused = engine->recover_opened(file);
+    const auto refused = engine->leftovers().recover_opened(file);
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
     EXPECT_EQ(refused.status().sys_errno(), EMFILE) << refused.status().message();
-    const auto told = engine->recover_opened(file);
+    const auto told = engine->leftovers().recover_opened(file);
     ASSERT_TRUE(told) << told.status().message();
     EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
 }

@@ -181,7 +181,7 @@ TEST_P(MemoryFault, of_opening_the_first_file) {
         ASSERT_TRUE(file->write(0, bytes, ByteClass::kMetadata));
         staged += file->counters().staged > 0 ? 1 : 0;
         ASSERT_TRUE(engine->detach(file, true));
-        EXPECT_EQ(engine->find(7, 1), nullptr) << "no handle is left over";
+        EXPECT_EQ(engine->files().find({7, 1}), nullptr) << "no handle is left over";
         EXPECT_TRUE(test::same(target.contents(), bytes));
         file.reset();
         engine.reset();

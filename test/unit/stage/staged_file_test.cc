@@ -477,7 +477,7 @@ TEST(StagedFile, a_reader_and_a_writer_of_the_same_file_share_its_staged_state) 
     EXPECT_EQ(test::read(*reader, 0, 100), test::bytes_of(100, 1));
     EXPECT_FALSE(reader->write(0, test::bytes_of(1, 1), ByteClass::kRaw));
     ASSERT_TRUE(engine->detach(reader, false));
-    EXPECT_EQ(engine->find(target.identity().device, target.identity().inode), nullptr);
+    EXPECT_EQ(engine->files().find(target.identity()), nullptr);
 }
 
 TEST(StagedFile, application_threads_read_and_write_while_it_drains) {

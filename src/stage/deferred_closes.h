@@ -1,0 +1,156 @@
+// Closes that the program does not wait for (docs/deferred-close.md).
+//
+// A close that is deferred is *under way* from its commit until nothing more comes to the file's target. The closing
+// thread ends closes in their order. A caller that needs one ended, as it opens the same file or needs room in the log,
+// ends it itself, unless a thread has begun to; then it waits for that thread. Meanwhile this process holds a claim on
+// the file in the folder `closing/` of the staging area, which tells other processes of the node, if the area is where
+// the options say. The first failure that no call has reported is kept for the next one that can (`take_failure`).
+//
+// Invariants: one thread ends a close. Until it has finished the file, that is in the FileTable, and is not attached
+// again. The number of closes under way is bounded.
+// Locks: `mutex_` guards the list of closes, and is not held while a close ends. Order: a file's writer_, mutex_, the
+// mutex of FileTable.
+// Thread-safety: every call from any thread. Fork: a child ends none of its parent's closes. Blocking: `await...` as
+// long as a close needs its target, and `finish_later` for that if it cannot defer. After a crash recovery finishes
+// what was under way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "io/claim.h"
+#include "stage/async_requests.h"
+#include "stage/file_table.h"
+#include "stage/leftovers.h"
+#include "stage/statistics.h"
+
+namespace forebay::stage {
+
+// The end of a deferred close, of which nothing more comes to the target.
+struct Ended {
+    bool left = false;   // bytes of it are in the log only
+    bool gone = false;   // nothing of this process uses the file any more
+};
+// Called then, by whatever thread: unlocks the file, and closes its descriptor.
+using AfterClose = std::function<Status(Ended)>;
+
+class DeferredCloses {
+  public:
+    DeferredCloses(FileContext& context, ProcessArea& area, FileTable& files, Leftovers& leftovers,
+                   AsyncRequests& requests, Statistics& statistics)
+        : context_(context),
+          area_(area),
+          files_(files),
+          leftovers_(leftovers),
+          requests_(requests),
+          statistics_(statistics) {}
+
+    // ---- deferring ----
+
+    // Commits the file, whose last writer is closing it, and hands it to the closing thread. An error: the caller
+    // finishes the file. Blocks as StagedFile::commit.
+    [[nodiscard]] Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
+    // A file that several processes write together is closed in steps (node/shared_file.h). First each of them asks
+    // why its close has to wait; with close=wait the reason is kShared. None: this process need not wait.
+    [[nodiscard]] std::optional<WaitedClose> why_waits(const StagedFile& file);
+    void count_waited(WaitedClose why) noexcept;
+    // Instead of Engine::detach, once all processes have agreed. `finish` does what is left to do of the file, and
+    // calls no other process. `claims`: this process tells other processes of the node. If no thread is to be had, the
+    // close ends here.
+    struct SharedClose {
+        std::function<Status()> finish;
+        AfterClose afterwards;
+        bool claims = false;
+    };
+    void finish_later(const std::shared_ptr<StagedFile>& file, SharedClose close) noexcept;
+
+    // ---- waiting ----
+
+    // Before a file is used that this process, or another one of the node, may have closed without waiting: waits until
+    // that close has ended. kDrop: the file is about to be emptied, so what this process has not begun to drain is
+    // dropped. An error: it cannot be known. Blocks as long as the closing process waits for its target.
+    enum class Before : std::uint8_t { kUse, kDrop };
+    [[nodiscard]] Status await(const io::Identity& identity, Before before = Before::kUse);
+    // The same for closes of this process only.
+    void await_own(const io::Identity& identity, Before before);
+    // Ends one close, or waits for the end of one. Returns false if none is under way.
+    bool await_one() noexcept;
+    // Waits until all closes of this process have ended. Returns the failure that `take_failure` would.
+    [[nodiscard]] Status await_all() noexcept;
+    // The first failure of a close that has returned before it failed, unless a call has reported it already.
+    [[nodiscard]] Status take_failure() noexcept;
+    [[nodiscard]] bool any_under_way() noexcept;
+    // A close of this file is under way in this process or, as far as can be known, not excluded in another one.
+    [[nodiscard]] bool may_be_under_way(const io::Identity& identity);
+
+    // ---- the end ----
+
+    // As `await_all`, also once the end of the process has begun.
+    [[nodiscard]] Status end_all() noexcept;
+    // Ends the closing thread, which ends what is in the queue first.
+    void stop() noexcept;
+    // The process ends: `leave_to` gets the name of this process's directory, and lets another process take over what
+    // is under way. Returns false if nothing was left to it: the caller waits. What the closing thread is at goes on
+    // until the process has ended, as recovery expects of a process that died.
+    using LeaveTo = std::function<Status(const std::string& directory)>;
+    [[nodiscard]] bool leave(const LeaveTo& leave_to);
+
+    void lock_for_fork() ACQUIRE(mutex_) { mutex_.lock(); }
+    void unlock_after_fork() RELEASE(mutex_) { mutex_.unlock(); }
+
+  private:
+    struct Close {
+        std::shared_ptr<StagedFile> file;
+        AfterClose afterwards;
+        std::unique_ptr<io::Claim> claim;   // tells other processes of the node; null: there are none to tell
+        std::function<Status()> finish;     // of a file that several processes write; else empty
+        bool begun = false;                 // a thread ends it
+    };
+    using Closes = std::list<Close>;
+    // Found out with the first close.
+    struct Limits {
+        bool forked;
+        std::size_t under_way_max;
+    };
+    enum class Stop : std::uint8_t { kNo, kWhenEmpty, kAtOnce };
+
+    [[nodiscard]] std::optional<WaitedClose> why_not_deferred(StagedFile& file);
+    [[nodiscard]] std::optional<WaitedClose> why_not_now(const StagedFile& file);
+    [[nodiscard]] bool start_thread() noexcept;
+    void hand_over(Close&& close);
+    void run_thread();
+    [[nodiscard]] Status end(Close& close) noexcept;
+    void end_under_way(Closes::iterator close, Before before = Before::kUse) noexcept REQUIRES(mutex_);
+    [[nodiscard]] Closes::iterator find(const io::Identity& identity) REQUIRES(mutex_);
+    bool end_next() noexcept REQUIRES(mutex_);
+    void keep_failure(const Status& outcome, const StagedFile& file) noexcept REQUIRES(mutex_);
+    void tell_nameless(const StagedFile& file);
+    [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity);
+    [[nodiscard]] Status await_others(const io::Identity& identity);
+
+    FileContext& context_;
+    ProcessArea& area_;
+    FileTable& files_;
+    Leftovers& leftovers_;
+    AsyncRequests& requests_;
+    Statistics& statistics_;
+
+    Mutex mutex_;
+    Condition changed_;                     // what follows has changed
+    Closes under_way_ GUARDED_BY(mutex_);   // in the order of the closes
+    bool looked_at_claims_ GUARDED_BY(mutex_) = false;
+    std::optional<Limits> limits_ GUARDED_BY(mutex_);
+    Stop stop_ GUARDED_BY(mutex_) = Stop::kNo;
+    Status failure_ GUARDED_BY(mutex_);
+    std::jthread thread_;   // started under mutex_; joined by `stop` only
+};
+
+}   // namespace forebay::stage

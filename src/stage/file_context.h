@@ -1,0 +1,94 @@
+// What the staged files of one engine share: options, the pool of log segments, the drain threads, the end of the job
+// and of the process, and the calls by which a file asks the others for room.
+//
+// Has no lock. Thread-safety: all calls from any thread, without the file's `mutex()`; its `writer_` may be held. Only
+// `await_a_close` blocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/options.h"
+#include "drain/deadline.h"
+#include "drain/patience.h"
+#include "drain/scheduler.h"
+#include "extent/range.h"
+#include "io/file.h"
+#include "io/trace.h"
+#include "log/segment_pool.h"
+#include "stage/fork.h"
+#include "stage/spare_time.h"
+
+namespace forebay::stage {
+
+class DeferredCloses;
+class FileTable;
+class ProcessArea;
+class StagedFile;
+class Statistics;
+
+class FileContext {
+  public:
+    struct Parts {
+        const Options& options;
+        drain::Scheduler& scheduler;
+        ProcessArea& area;
+        FileTable& files;
+        DeferredCloses& closes;
+        Statistics& statistics;
+    };
+    // `clock` measures the waits for the targets.
+    FileContext(const Parts& parts, std::shared_ptr<WaitClock> clock);
+
+    [[nodiscard]] const Options& options() const noexcept { return parts_.options; }
+    // Null while no staging area is in use.
+    [[nodiscard]] log::SegmentPool* pool() noexcept;
+    [[nodiscard]] drain::Scheduler& scheduler() noexcept { return parts_.scheduler; }
+    [[nodiscard]] drain::Progress& progress() noexcept { return progress_; }
+    [[nodiscard]] SpareTime& spare_time() noexcept { return spare_time_; }
+    // Null if nothing is traced.
+    [[nodiscard]] const io::Trace* trace() const noexcept { return trace_.is_on() ? &trace_ : nullptr; }
+    [[nodiscard]] std::uint64_t next_sequence() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed); }
+    // This process is a forked child, and the files are its parent's.
+    [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
+    // Engine::end_of_process has begun.
+    [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+    // Begins that. Returns false if it had begun already.
+    [[nodiscard]] bool end() noexcept { return !ended_.exchange(true); }
+
+    // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
+    bool press_files(const StagedFile& asking);
+    // Room is needed and nothing is under way: held bytes of all files may drain before their commit. Returns true if
+    // there were any.
+    bool promote_held();
+    // Room is needed, and a deferred close keeps some: ends one, or waits for the end of one. Returns false if none is
+    // under way. Blocks as a close does.
+    bool await_a_close() noexcept;
+    // The job ends soon, for what is staged (drain/deadline.h): closes and flushes wait for the drain. Looks at the
+    // clock. When it begins to press, the user is warned, and all files drain.
+    [[nodiscard]] bool deadline_presses() noexcept;
+    // The same, as of the last look.
+    [[nodiscard]] bool deadline_pressed() const noexcept { return deadline_.presses(); }
+    // ... and so much is staged that a write waits for the drain.
+    [[nodiscard]] bool too_much_for_deadline() noexcept;
+
+    // The program knows where in this file its data are: this process does not stage the file from now on.
+    void addresses_given(const io::Identity& identity);
+    // A failure that was kept has become void: what had failed is in the target.
+    void count_made_good() noexcept;
+    // One target write has ended: for the trace, and for the time of the last one.
+    void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range);
+
+  private:
+    const Parts parts_;
+    const std::uint64_t born_ = fork_generation();
+    std::atomic<bool> ended_{false};
+    const io::Trace trace_;
+    std::atomic<std::uint64_t> sequence_{1};
+    drain::Progress progress_;
+    SpareTime spare_time_;
+    drain::Deadline deadline_;
+};
+
+}   // namespace forebay::stage

@@ -1,0 +1,329 @@
+#include "stage/file_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/attempt.h"
+
+namespace forebay::stage {
+
+namespace {
+
+constexpr std::size_t kReadAroundMax = 65536;
+
+}   // namespace
+
+// ---- attaching -----------------------------------------------------------------------------------------
+
+Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identity) {
+    const std::string path = target.file->name();
+    const LockGuard opening(area_.opening());
+    statistics_.tell_began();
+    Attached attached;
+    const bool writable = target.writable;
+    const ledger::AsideReason unstaged = target.aside.value_or(ledger::AsideReason::kReadOnly);
+    std::optional<ledger::AsideReason> aside = target.aside;
+    if (writable && !aside) {
+        auto decision = area_.decide(attached.warning);
+        if (!decision) return decision.status();
+        aside = decision.value();
+        if (!aside && !target.prepare && were_addresses_given(identity)) aside = ledger::AsideReason::kAddressGiven;
+    }
+    Source source;
+    if (!writable) source = open_source(target, identity, attached.warning);
+    const auto handle = add_handle(target, identity, path, std::move(source));
+    if (!handle) return handle.status();
+    const auto [entry, first, first_writer] = handle.value();
+    // Without memory the handle must not go on counting.
+    const Status outcome = attempt([&, entry = entry, first = first, first_writer = first_writer] {
+        if (first_writer) return start_writing(*entry, std::move(target.file), aside, target.prepare);
+        if (!first && entry->cached != nullptr) read_cache_.opened_again(*entry->cached);
+        return writable ? Status::ok() : entry->file->refresh();
+    });
+    if (!outcome) {
+        const LockGuard lock(mutex_);
+        if (writable) --entry->writers;
+        if (--entry->handles == 0 && !entry->file->failed()) forget(files_.find(identity));
+        return outcome;
+    }
+    if (first) {
+        statistics_.count_opened();
+        // A file that is read through the cache has not stepped aside.
+        if (!writable && entry->cached == nullptr) statistics_.count_aside(unstaged);
+    }
+    attached.file = entry->file;
+    attached.cached = entry->cached;
+    return attached;
+}
+
+// No other thread attaches meanwhile. The table is not locked: the file's server may not answer.
+FileTable::Source FileTable::open_source(OpenTarget& target, const io::Identity& identity, std::string& warning) {
+    Source source{std::move(target.file), nullptr};
+    if (!target.aside && find(identity) == nullptr)
+        source.cached = read_cache_.open(source.file, warning, !target.with_peers, target.leased.get());
+    if (source.cached != nullptr && !target.with_peers && target.leased == nullptr)
+        read_cache_.prefetch_opened(*source.cached);
+    return source;
+}
+
+// The handle is counted first, so that no other thread forgets the file meanwhile. Nodes of the map do not move.
+Result<FileTable::NewHandle> FileTable::add_handle(const OpenTarget& target, const io::Identity& identity,
+                                                   const std::string& path, Source source) {
+    const LockGuard lock(mutex_);
+    auto found = files_.find(identity);
+    while (found != files_.end() && found->second.closing) {
+        closed_.wait(mutex_);
+        found = files_.find(identity);
+    }
+    const bool first = found == files_.end();
+    if (first) {
+        StagedFile::Setup setup{identity, path, nullptr, next_log_++};
+        Entry fresh;
+        if (!target.writable) setup.target = source.cached != nullptr ? source.cached : source.file;
+        fresh.cached = std::move(source.cached);
+        fresh.file = std::make_shared<StagedFile>(context_, std::move(setup));
+        found = files_.emplace(identity, std::move(fresh)).first;
+    }
+    Entry& entry = found->second;
+    const bool first_writer = target.writable && entry.writers == 0;
+    if (target.prepare && !first_writer) {
+        if (first) forget(found);
+        return Status(Code::kUnsupported, fmt::format("empty {}: it is open for writing already", path), EEXIST);
+    }
+    ++entry.handles;
+    if (target.writable) ++entry.writers;
+    return NewHandle{&entry, first, first_writer};
+}
+
+Status FileTable::start_writing(Entry& entry, std::unique_ptr<io::File> target,
+                                std::optional<ledger::AsideReason> aside, const std::function<Status()>& prepare) {
+    const io::FileTraits traits = target->traits();
+    const io::Identity& identity = entry.file->identity();
+    entry.being_written = read_cache_.begin_writing(*target);
+    // A file that readers kept open between two writers keeps its slot.
+    if (entry.slot == nullptr)
+        entry.slot = area_.ledger().take_slot(entry.file->path(), identity.device, identity.inode);
+    if (entry.slot == nullptr) {
+        entry.own_slot = std::make_unique<ledger::LedgerSlot>();
+        entry.slot = entry.own_slot.get();
+    }
+    // The slot of a file that failed goes on telling what is left in the log: the next call refuses.
+    if (!entry.file->failed()) {
+        ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
+        ledger::set_use(*entry.slot, ledger::FileUse::kOpen);
+    }
+    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
+    if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
+    statistics_.begin_writing();
+    aside ? statistics_.count_aside(*aside) : statistics_.count_staged();
+    return Status::ok();
+}
+
+// ---- closing -------------------------------------------------------------------------------------------
+
+FileTable::Handle FileTable::begin_close(const StagedFile& file, bool writable) noexcept {
+    const LockGuard lock(mutex_);
+    if (context_.ended()) return Handle::kProcessEnds;
+    Entry& entry = files_.at(file.identity());
+    if (!writable || --entry.writers > 0) return Handle::kOneOfSeveral;
+    entry.closing = true;
+    entry.closed_by = std::this_thread::get_id();
+    return Handle::kLastWriter;
+}
+
+void FileTable::begin_shared_close(const StagedFile& file) noexcept {
+    const LockGuard lock(mutex_);
+    Entry& entry = files_.at(file.identity());
+    --entry.writers;
+    entry.closing = true;
+}
+
+void FileTable::hand_over(const StagedFile& file) noexcept {
+    {
+        const LockGuard lock(mutex_);
+        files_.at(file.identity()).closed_by = {};
+    }
+    closed_.notify_all();   // the end of the process waits for threads of the program
+}
+
+bool FileTable::end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept {
+    std::optional<ledger::FileCounters> closed;
+    std::shared_ptr<cache::CachedFile> cached;
+    bool gone = false;
+    {
+        const LockGuard lock(mutex_);
+        const auto found = files_.find(file->identity());
+        Entry& entry = found->second;
+        if (last_writer) {
+            // Without memory there is no line of statistics.
+            (void)attempt([&] { closed = file->counters(); });
+            entry.closing = false;
+            entry.closed_by = {};
+            entry.being_written.reset();
+        }
+        // A file whose newest bytes are in the log only stays known.
+        const bool left = file->failed() || file->leaves_log();
+        // Another program's content is not written over: nothing of ours can be in flight.
+        if (left && !file->left_to_others() && entry.writers == 0 && entry.slot != nullptr)
+            ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
+        if (--entry.handles == 0 && !left) {
+            cached = std::move(entry.cached);
+            forget(found);
+            gone = true;
+        }
+    }
+    if (cached != nullptr) {
+        cached->close();
+        read_cache_.note_closed(*cached);
+    }
+    closed_.notify_all();
+    if (closed) (void)attempt([&] { statistics_.tell_closed(*closed); });
+    return gone;
+}
+
+void FileTable::forget(std::map<io::Identity, Entry>::iterator found) {
+    const Entry& entry = found->second;
+    if (entry.slot != nullptr && entry.slot != entry.own_slot.get()) area_.ledger().give_back(entry.slot);
+    files_.erase(found);
+}
+
+// ---- looking -------------------------------------------------------------------------------------------
+
+std::shared_ptr<StagedFile> FileTable::find(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    const auto found = files_.find(identity);
+    return found == files_.end() ? nullptr : found->second.file;
+}
+
+std::shared_ptr<cache::CachedFile> FileTable::cached(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    const auto found = files_.find(identity);
+    return found == files_.end() ? nullptr : found->second.cached;
+}
+
+void FileTable::opened_again(const io::Identity& identity) noexcept {
+    if (context_.options().read_cache == ReadCacheMode::kOff) return;
+    if (const auto file = cached(identity)) read_cache_.opened_again(*file);
+}
+
+void FileTable::compare_cached() noexcept {
+    if (context_.options().read_cache == ReadCacheMode::kOff || context_.inherited()) return;
+    (void)attempt([&] {
+        for (const auto& file : read_through_cache()) (void)attempt([&] { file->look_again(); });
+    });
+}
+
+bool FileTable::only_read(const StagedFile& file) noexcept {
+    const LockGuard lock(mutex_);
+    const auto found = files_.find(file.identity());
+    return found != files_.end() && found->second.writers == 0 && !found->second.closing && !file.failed() &&
+           !file.leaves_log() && !file.staged();
+}
+
+std::vector<std::shared_ptr<StagedFile>> FileTable::all() {
+    const LockGuard lock(mutex_);
+    std::vector<std::shared_ptr<StagedFile>> files;
+    files.reserve(files_.size());
+    for (const auto& [identity, entry] : files_) files.push_back(entry.file);
+    return files;
+}
+
+std::vector<std::shared_ptr<StagedFile>> FileTable::written() {
+    const LockGuard lock(mutex_);
+    std::vector<std::shared_ptr<StagedFile>> files;
+    for (const auto& [identity, entry] : files_)
+        if (entry.writers > 0) files.push_back(entry.file);
+    return files;
+}
+
+std::vector<std::shared_ptr<cache::CachedFile>> FileTable::read_through_cache() {
+    const LockGuard lock(mutex_);
+    std::vector<std::shared_ptr<cache::CachedFile>> files;
+    for (const auto& [identity, entry] : files_)
+        if (entry.cached != nullptr) files.push_back(entry.cached);
+    return files;
+}
+
+std::uint64_t FileTable::pending_bytes() noexcept {
+    const LockGuard lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const auto& [identity, entry] : files_)
+        if (entry.slot != nullptr) bytes += entry.slot->pending.load(std::memory_order_relaxed);
+    return bytes;
+}
+
+void FileTable::addresses_given(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    if (read_around_.size() < kReadAroundMax) read_around_.insert(identity);
+    else any_read_around_ = any_read_around_ || !read_around_.contains(identity);
+}
+
+bool FileTable::were_addresses_given(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    return any_read_around_ || read_around_.contains(identity);
+}
+
+void FileTable::forget_addresses(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    read_around_.erase(identity);
+}
+
+// ---- the end -------------------------------------------------------------------------------------------
+
+void FileTable::await_threads_closing() noexcept {
+    const auto self = std::this_thread::get_id();
+    {
+        const LockGuard lock(mutex_);
+        const auto other_thread_closes = [&](const auto& item) {
+            return item.second.closed_by != std::thread::id() && item.second.closed_by != self;
+        };
+        while (std::any_of(files_.begin(), files_.end(), other_thread_closes)) closed_.wait(mutex_);
+        ended_ = true;
+    }
+    closed_.notify_all();
+}
+
+Status FileTable::await_process_end(const StagedFile& file) noexcept {
+    {
+        const LockGuard lock(mutex_);
+        while (!ended_) closed_.wait(mutex_);
+    }
+    if (!file.failed() && !file.leaves_log()) return Status::ok();
+    return attempt([&] {
+        return Status(Code::kUnavailable, fmt::format("close {}: the process ends, and not all that was staged of it "
+                                                      "could be written; `forebay recover` does that",
+                                                      file.path()));
+    });
+}
+
+void FileTable::note_all_left() noexcept {
+    const LockGuard lock(mutex_);
+    for (const auto& [identity, entry] : files_)
+        if (entry.slot != nullptr) ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
+}
+
+bool FileTable::any_leaves_log() {
+    const auto files = all();
+    return std::any_of(files.begin(), files.end(), [](const auto& file) { return file->leaves_log(); });
+}
+
+void FileTable::clear() noexcept {
+    std::map<io::Identity, Entry> files;
+    const LockGuard lock(mutex_);
+    files.swap(files_);
+}
+
+void FileTable::lock_for_fork() {
+    mutex_.lock();
+    for (auto& [identity, entry] : files_) entry.file->lock_for_fork();
+}
+
+void FileTable::unlock_after_fork() {
+    for (auto& [identity, entry] : files_) entry.file->unlock_after_fork();
+    mutex_.unlock();
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,87 @@
+// What other processes have left of a file, or may still write to it, as the engine asks before it opens, empties or
+// makes the file.
+//
+// recover::Leftovers looks, and recovers. This class waits for processes that are ending, words what happened for the
+// user, counts it, and refuses what would mix the bytes of two processes (docs/recovery.md).
+//
+// Locks: `looking_` guards recover::Leftovers, and is held while a file is recovered. It is not held while a call waits
+// for another process, and no other lock is taken below it. Order: FileTable's mutex is taken before it, and given
+// back. Thread-safety: every call from any thread. In a forked child, and with option stage off, nothing is looked for.
+// Blocking: every call, on the staging area, on a recovery of the same file, and on processes that may still write.
+#pragma once
+
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "io/descriptor.h"
+#include "io/file.h"
+#include "recover/leftovers.h"
+#include "stage/file_table.h"
+#include "stage/statistics.h"
+
+namespace forebay::stage {
+
+class Leftovers {
+  public:
+    Leftovers(FileContext& context, FileTable& files, Statistics& statistics);
+
+    // The errno of a failure of the calls below: a process that is not known to be dead, this one included, may still
+    // write to the file, and did not come to its end within the option patience. The message names it. No program may
+    // open the file, not even for reading.
+    static constexpr int kUnsettled = EBUSY;
+
+    struct OpenedFile {
+        io::Identity identity;
+        std::string path;
+        bool writable = false;
+        bool locked = false;   // as HDF5 does, for reading or writing
+        // Locked for writing, so that the file is recovered through it.
+        std::shared_ptr<io::Descriptor> descriptor{};
+        // Called before the file is recovered, if there is no descriptor: a lock for reading is in the way.
+        std::function<void()> give_way{};
+    };
+    // As Engine::recover_before_open, for a file that is open already. Before anything is read of it, and once it is
+    // locked if it is to be: its writer may have died since another look, or while this process waited for the lock.
+    // A retryable error, also for reading: another process has the file in use.
+    [[nodiscard]] Result<std::string> recover_opened(OpenedFile file);
+
+    // Before the file at `path` is emptied. Returns ok if what dead processes have left of it can be given up.
+    [[nodiscard]] Status admit_emptying(const std::string& path);
+    // Before a file that is open now is emptied, or was made. Returns ok if what dead processes have left of it, or of
+    // one that had its number, can be given up, and if this process may write it: it may not if it has closed the file
+    // with bytes that it could not write.
+    [[nodiscard]] Status may_forget(const io::Identity& identity, const std::string& path);
+    // After a file was made or emptied: gives up what dead processes have left of it, or of one that had its number.
+    // `open_here`: also if this process has attached it since.
+    [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path, bool open_here = false);
+
+    // Waits until no process may still write to the file, at most for the option patience. Returns a text for the user,
+    // or an empty one. Fails with kUnsettled.
+    [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
+    // A process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not in it.
+    [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
+    // For tests: how often the areas were listed.
+    [[nodiscard]] std::uint64_t listings();
+
+  private:
+    [[nodiscard]] bool looks() const noexcept { return context_.options().stage && !context_.inherited(); }
+    Result<std::string> recover_file(const OpenedFile& opened, const log::Birth& born) REQUIRES(looking_);
+    Result<std::string> tell_of_stranded(const OpenedFile& opened, const log::Birth& born) REQUIRES(looking_);
+    Result<std::string> tell_of_unread(std::string said) REQUIRES(looking_);
+    Status refuse_unread(const io::Identity& identity, const std::string& path, const log::Birth& born = {})
+        REQUIRES(looking_);
+    Status give_up(const io::Identity& identity, const std::string& path, bool only_ask);
+
+    FileContext& context_;
+    FileTable& files_;
+    Statistics& statistics_;
+    Mutex looking_;
+    recover::Leftovers found_ GUARDED_BY(looking_);
+};
+
+}   // namespace forebay::stage
