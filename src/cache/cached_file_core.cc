@@ -221,20 +221,15 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         claims.clear();
         return read_unstored(missing.begin, into);
     }
-    Fetched fetched;
-    fetched.budget = Budget(self, whole.size());
-    try {
-        fetched.offset = whole.begin;
-        fetched.bytes.resize(whole.size());
-    } catch (const std::bad_alloc&) {
-        fetched.budget.shrink(0);
+    std::optional<Fetched> fetched = begin_fetch(self, whole);
+    if (!fetched) {
         claims.clear();
         return read_source(missing.begin, into);
     }
     const std::uint64_t to = std::min(whole.end, missing.end);
-    const auto got = read_whole(peers, whole, {missing.begin, to}, fetched.bytes);
-    if (!got || got.value() < fetched.bytes.size()) {
-        fetched.budget.shrink(0);
+    const auto got = read_whole(peers, whole, {missing.begin, to}, fetched->bytes);
+    if (!got || got.value() < fetched->bytes.size()) {
+        fetched->budget.shrink(0);
         claims.clear();
         if (got) {
             step_aside(Aside::kChanged);
@@ -242,10 +237,33 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
         }
         return read_source(missing.begin, into);   // fails as it does natively, or is shorter
     }
-    std::copy_n(fetched.bytes.begin() + static_cast<std::ptrdiff_t>(missing.begin - whole.begin), to - missing.begin,
+    std::copy_n(fetched->bytes.begin() + static_cast<std::ptrdiff_t>(missing.begin - whole.begin), to - missing.begin,
                 into.begin());
-    fetched.claims = std::move(claims);
-    // Without memory it is not stored, and the claims end here.
+    fetched->claims = std::move(claims);
+    submit_store(self, std::move(*fetched));
+    read_ahead_after_miss(self, {missing.begin, to}, joined.get());
+    if (to == missing.end) return to - missing.begin;
+    const auto rest = read_unstored(to, into.subspan(to - missing.begin));
+    return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
+}
+
+// Room for the bytes of `whole`, whose budget is taken already. Nothing, and the budget is given back: there is no
+// memory.
+std::optional<CachedFile::Core::Fetched> CachedFile::Core::begin_fetch(const std::shared_ptr<Core>& self,
+                                                                       ByteRange whole) {
+    Fetched fetched;
+    fetched.budget = Budget(self, whole.size());
+    try {
+        fetched.offset = whole.begin;
+        fetched.bytes.resize(whole.size());
+    } catch (const std::bad_alloc&) {
+        return std::nullopt;
+    }
+    return fetched;
+}
+
+// Without memory it is not stored, and the claims end here.
+void CachedFile::Core::submit_store(const std::shared_ptr<Core>& self, Fetched fetched) noexcept {
     (void)attempt([&] {
         auto shared = std::make_shared<Fetched>(std::move(fetched));
         submit([self, shared] {
@@ -253,16 +271,17 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
             return Status::ok();
         });
     });
+}
+
+void CachedFile::Core::read_ahead_after_miss(const std::shared_ptr<Core>& self, ByteRange missed, Peers* peers) {
+    if (!policy_.read_ahead) return;
     ByteRange ahead;
-    if (policy_.read_ahead) {
+    {
         const std::lock_guard lock(mutex_);
-        ahead = ahead_.after_miss({missing.begin, to});
+        ahead = ahead_.after_miss(missed);
     }
     // Without memory nothing more is read ahead.
-    if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, joined.get()); });
-    if (to == missing.end) return to - missing.begin;
-    const auto rest = read_unstored(to, into.subspan(to - missing.begin));
-    return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
+    if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, peers); });
 }
 
 // Somebody else is at the first unit of `whole`. Returns how many bytes from `offset` on they have brought, up to the

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -179,7 +180,10 @@ class CachedFile::Core {
     void resume(const std::shared_ptr<Core>& self) noexcept;
     [[nodiscard]] std::uint64_t patience_ns() const noexcept;
     void fetch_claimed(Fetched& fetched, std::uint64_t bytes);
+    [[nodiscard]] static std::optional<Fetched> begin_fetch(const std::shared_ptr<Core>& self, ByteRange whole);
     void store(Fetched& fetched);
+    void submit_store(const std::shared_ptr<Core>& self, Fetched fetched) noexcept;
+    void read_ahead_after_miss(const std::shared_ptr<Core>& self, ByteRange missed, Peers* peers);
     [[nodiscard]] bool stores();
     [[nodiscard]] bool is_young() const noexcept { return policy_.now_ns() < old_enough_ns_; }
     [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;

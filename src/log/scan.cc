@@ -166,83 +166,107 @@ std::vector<ScannedSegment>::const_iterator find_durable(const std::vector<Scann
                                 [](const ScannedSegment& segment) { return segment.open && segment.open->durable; });
 }
 
-// The same of a log whose commits were made durable. All that the last commit promises was on the device before
-// its record was, so anything wrong with it is damage; behind it may be anything, and nothing there counts.
-ScannedLog assemble_durable(std::vector<ScannedSegment> segments) {
-    ScannedLog log;
-    log.durable = true;
-    log.process = segments.front().header.process;
-    log.log = segments.front().header.log;
-    std::uint64_t needed_from = 0;
-    for (const ScannedSegment& segment : segments) {
-        log.segments.push_back(segment.begin);
-        needed_from = std::max(needed_from, segment.header.needed_from);
-    }
-    // What was given back, and is there again.
-    std::erase_if(segments, [&](const ScannedSegment& segment) { return segment.header.order < needed_from; });
-
-    bool commit_there = false;   // the record of the last commit is there, in the segment of this order
-    std::uint64_t commit_at = 0;
-    bool opened = false;
-    for (const ScannedSegment& segment : segments) {
-        log.unread_bytes += segment.unread_bytes;
-        if (segment.damage)
-            log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order,
-                                                                segment.begin, segment.damage->message()));
-        if (!segment.open) continue;
-        if (!std::exchange(opened, true)) {
-            log.target = segment.target;
-            log.committed_size = segment.open->argument;
-        }
-        if (segment.target.commit_sequence > log.commit_sequence) {
-            log.commit_sequence = segment.target.commit_sequence;
-            log.committed_size = segment.open->argument;
-            log.commit_time_ns = segment.open->time_ns;
-            commit_there = false;
-        }
-        for (const ScannedRecord& record : segment.records) {
-            if (record.header.kind != RecordKind::kCommit || record.header.sequence < log.commit_sequence) continue;
-            log.commit_sequence = record.header.sequence;
-            log.committed_size = record.header.argument;
-            log.commit_time_ns = record.header.time_ns;
-            commit_there = true;
-            commit_at = segment.header.order;
-        }
-    }
-
-    const auto broken = [&](const ScannedSegment& segment, std::string_view what) {
-        log.damage.emplace_back(Code::kCorrupt,
-                                fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what));
-        log.lost_after = 0;
-    };
-    std::uint64_t expected = needed_from;
-    for (ScannedSegment& segment : segments) {
-        const std::uint64_t order = segment.header.order;
-        const bool promised = commit_there && order <= commit_at;
-        if (promised && order != expected) broken(segment, fmt::format("segment {} should be there", expected));
-        if (promised && (!segment.open || !same_target(log.target, segment.target)))
-            broken(segment, "it does not say whose it is");
-        if (promised && order < commit_at && segment.damage) log.lost_after = 0;
-        if (segment.open && segment.hides_commit) log.lost_after = 0;
-        expected = order + 1;
-        bool behind = !promised;
-        for (ScannedRecord& record : segment.records) {
-            const bool commit = record.header.kind == RecordKind::kCommit &&
-                                record.header.sequence == log.commit_sequence;
-            if (!behind || (record.header.kind == RecordKind::kData && record.header.sequence > log.commit_sequence))
-                log.records.push_back(std::move(record));
-            behind = behind || (commit && commit_at == order);
-        }
-    }
-    // The record of the commit is gone: it was needed no more when the oldest segment was begun.
-    if (!commit_there && log.commit_sequence > 0 &&
-        (!segments.front().open || segments.front().target.commit_sequence < log.commit_sequence))
-        broken(segments.front(), "the last commit is missing");
-    std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
+void sort_by_sequence(std::vector<ScannedRecord>& records) {
+    std::stable_sort(records.begin(), records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
         return one.header.sequence < other.header.sequence;
     });
-    return log;
 }
+
+Status damage_of(const ScannedSegment& segment, std::string_view what) {
+    return {Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what)};
+}
+
+// What the segments of a log whose commits were made durable say together. All that the last commit promises was on the
+// device before its record was, so anything wrong with it is damage; behind it may be anything, and nothing there
+// counts.
+class DurableAssembly {
+  public:
+    // `segments` are ascending in order.
+    explicit DurableAssembly(std::vector<ScannedSegment> segments) : segments_(std::move(segments)) {
+        log_.durable = true;
+        log_.process = segments_.front().header.process;
+        log_.log = segments_.front().header.log;
+        for (const ScannedSegment& segment : segments_) {
+            log_.segments.push_back(segment.begin);
+            needed_from_ = std::max(needed_from_, segment.header.needed_from);
+        }
+        // What was given back, and is there again.
+        std::erase_if(segments_, [&](const ScannedSegment& segment) { return segment.header.order < needed_from_; });
+    }
+
+    ScannedLog assemble() && {
+        for (const ScannedSegment& segment : segments_) find_last_commit(segment);
+        std::uint64_t expected = needed_from_;
+        for (ScannedSegment& segment : segments_) {
+            check(segment, expected);
+            expected = segment.header.order + 1;
+            keep_records(segment);
+        }
+        // The record of the commit is gone: it was needed no more when the oldest segment was begun.
+        if (!commit_order_ && log_.commit_sequence > 0 &&
+            (!segments_.front().open || segments_.front().target.commit_sequence < log_.commit_sequence))
+            broken(segments_.front(), "the last commit is missing");
+        sort_by_sequence(log_.records);
+        return std::move(log_);
+    }
+
+  private:
+    void find_last_commit(const ScannedSegment& segment) {
+        log_.unread_bytes += segment.unread_bytes;
+        if (segment.damage) log_.damage.push_back(damage_of(segment, segment.damage->message()));
+        if (!segment.open) return;
+        if (!std::exchange(opened_, true)) {
+            log_.target = segment.target;
+            log_.committed_size = segment.open->argument;
+        }
+        if (segment.target.commit_sequence > log_.commit_sequence) {
+            log_.commit_sequence = segment.target.commit_sequence;
+            log_.committed_size = segment.open->argument;
+            log_.commit_time_ns = segment.open->time_ns;
+            commit_order_.reset();
+        }
+        for (const ScannedRecord& record : segment.records) {
+            if (record.header.kind != RecordKind::kCommit || record.header.sequence < log_.commit_sequence) continue;
+            log_.commit_sequence = record.header.sequence;
+            log_.committed_size = record.header.argument;
+            log_.commit_time_ns = record.header.time_ns;
+            commit_order_ = segment.header.order;
+        }
+    }
+    // The last commit promises what is in the segment, or a part of it.
+    [[nodiscard]] bool promised(const ScannedSegment& segment) const noexcept {
+        return commit_order_ && segment.header.order <= *commit_order_;
+    }
+    void check(const ScannedSegment& segment, std::uint64_t expected) {
+        const std::uint64_t order = segment.header.order;
+        if (promised(segment) && order != expected)
+            broken(segment, fmt::format("segment {} should be there", expected));
+        if (promised(segment) && (!segment.open || !same_target(log_.target, segment.target)))
+            broken(segment, "it does not say whose it is");
+        if (promised(segment) && order < *commit_order_ && segment.damage) log_.lost_after = 0;
+        if (segment.open && segment.hides_commit) log_.lost_after = 0;
+    }
+    void keep_records(ScannedSegment& segment) {
+        bool behind = !promised(segment);
+        for (ScannedRecord& record : segment.records) {
+            const bool commit = record.header.kind == RecordKind::kCommit &&
+                                record.header.sequence == log_.commit_sequence;
+            if (!behind || (record.header.kind == RecordKind::kData && record.header.sequence > log_.commit_sequence))
+                log_.records.push_back(std::move(record));
+            behind = behind || (commit && commit_order_ == segment.header.order);
+        }
+    }
+    void broken(const ScannedSegment& segment, std::string_view what) {
+        log_.damage.push_back(damage_of(segment, what));
+        log_.lost_after = 0;
+    }
+
+    std::vector<ScannedSegment> segments_;
+    ScannedLog log_;
+    std::uint64_t needed_from_ = 0;
+    bool opened_ = false;
+    std::optional<std::uint64_t> commit_order_;   // of the segment with the record of the last commit; none: it is gone
+};
 
 // The same of a log of one of several processes. What was given back, or never promised, may be in any state, and what
 // counts is not told here: nothing is wrong with the log but what the statement misses.
@@ -255,9 +279,7 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
         log.segments.push_back(segment.begin);
         log.segment_bytes = segment.header.segment_bytes;
         log.unread_bytes += segment.unread_bytes;
-        if (segment.damage)
-            log.damage.emplace_back(Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order,
-                                                                segment.begin, segment.damage->message()));
+        if (segment.damage) log.damage.push_back(damage_of(segment, segment.damage->message()));
         if (!segment.open) continue;
         log.target = segment.target;   // that of the newest one
         if (segment.target.commit_sequence > log.commit_sequence) {
@@ -269,16 +291,14 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
                               !segment.damage});
         std::move(segment.records.begin(), segment.records.end(), std::back_inserter(log.records));
     }
-    std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
-        return one.header.sequence < other.header.sequence;
-    });
+    sort_by_sequence(log.records);
     return log;
 }
 
 // What the segments of one log, ascending in order, say together.
 ScannedLog assemble(std::vector<ScannedSegment> segments) {
     if (const auto durable = find_durable(segments); durable != segments.end())
-        return durable->target.sharing.kind == Sharing::Kind::kAlone ? assemble_durable(std::move(segments))
+        return durable->target.sharing.kind == Sharing::Kind::kAlone ? DurableAssembly(std::move(segments)).assemble()
                                                                      : assemble_durable_member(std::move(segments));
     ScannedLog log;
     log.process = segments.front().header.process;
@@ -294,8 +314,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
     for (ScannedSegment& segment : segments) {
         const std::uint64_t order = segment.header.order;
         const auto wrong = [&](std::string_view what) {
-            log.damage.emplace_back(Code::kCorrupt,
-                                    fmt::format("segment {} at offset {}: {}", order, segment.begin, what));
+            log.damage.push_back(damage_of(segment, what));
             if (!log.lost_after) log.lost_after = log.commit_sequence;
         };
         log.segments.push_back(segment.begin);
@@ -326,22 +345,22 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         if (segment.damage) wrong(segment.damage->message());
         if (segment.hides_commit) log.lost_after = 0;
     }
-    std::stable_sort(log.records.begin(), log.records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
-        return one.header.sequence < other.header.sequence;
-    });
+    sort_by_sequence(log.records);
     return log;
 }
 
-}   // namespace
+// What lies in the segments of a file.
+struct FoundSegments {
+    std::map<decltype(key_of({})), std::vector<ScannedSegment>> by_log;
+    std::vector<Status> anybodys;   // damage of segments that do not say whose they are
+};
 
-Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
+Result<FoundSegments> read_segments(io::File& file, Payloads payloads) {
     const auto file_bytes = file.size();
     if (!file_bytes) return file_bytes.status();
     const auto segment_bytes = find_segment_bytes(file, file_bytes.value());
     if (!segment_bytes) return segment_bytes.status().with_context("scan " + file.name());
-
-    std::map<decltype(key_of({})), std::vector<ScannedSegment>> segments;
-    std::vector<Status> anybodys;
+    FoundSegments found;
     std::vector<std::byte> buffer(segment_bytes.value());
     for (std::uint64_t begin = 0; !buffer.empty() && begin < file_bytes.value(); begin += buffer.size()) {
         FOREBAY_TRY(read_or_zeros(file, begin, std::span(buffer).first(kSegmentHeaderBytes)));
@@ -350,7 +369,7 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
             const Status status = header.status();
             if (status.code() == Code::kUnsupported) return status.with_context("scan " + file.name());
             if (status.code() != Code::kNotFound)
-                anybodys.push_back(status.with_context(fmt::format("segment at offset {}", begin)));
+                found.anybodys.push_back(status.with_context(fmt::format("segment at offset {}", begin)));
             continue;
         }
         BelowTail below_tail(file, begin, std::span(buffer).first(header.value().tail), kSegmentHeaderBytes);
@@ -359,43 +378,60 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
         segment.header = header.value();
         segment.state = newest_target_state(std::span(buffer).first(kSegmentHeaderBytes), segment.header.use);
         FOREBAY_TRY(read_records(below_tail, segment, payloads));
-        segments[key_of(segment.header)].push_back(std::move(segment));
+        found.by_log[key_of(segment.header)].push_back(std::move(segment));
     }
-    if (segments.empty() && !anybodys.empty()) return anybodys.front().with_context("scan " + file.name());
+    return found;
+}
 
+// Marks the segments of one log, ascending in order, that go on behind their tails.
+Status check_tails(io::File& file, std::vector<ScannedSegment>& segments) {
+    // What counts of a durable log is told otherwise. Its newest segment may have lost even its open record with the
+    // power.
+    if (find_durable(segments) != segments.end()) return Status::ok();
+    for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
+        ScannedSegment& segment = segments[i];
+        // The first record is there before a later segment is begun.
+        const auto more = !segment.open && !segment.damage ? Result<bool>(true) : goes_on(file, segment);
+        if (!more) return more.status();
+        if (!more.value()) continue;
+        segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
+        segment.hides_commit = true;
+    }
+    return Status::ok();
+}
+
+// What the segments of one log, ascending in order, say together, and the newest state of its target.
+ScannedLog assemble_with_state(std::vector<ScannedSegment> segments) {
+    std::optional<TargetState> state;
+    std::uint64_t state_at = 0, state_use = 0;
+    for (const ScannedSegment& segment : segments) {
+        if (!segment.open) continue;
+        // What recovery notes goes into the newest segment, which is given back last.
+        state_at = segment.begin;
+        state_use = segment.header.use;
+        if (segment.state && (!state || state->serial < segment.state->serial)) state = segment.state;
+    }
+    ScannedLog log = assemble(std::move(segments));
+    log.state = std::move(state);
+    log.state_at = state_at;
+    log.state_use = state_use;
+    return log;
+}
+
+}   // namespace
+
+Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
+    auto found = read_segments(file, payloads);
+    if (!found) return found.status();
+    auto& [by_log, anybodys] = found.value();
+    if (by_log.empty() && !anybodys.empty()) return anybodys.front().with_context("scan " + file.name());
     std::vector<ScannedLog> logs;
-    for (auto& [key, of_one_log] : segments) {
-        std::stable_sort(of_one_log.begin(), of_one_log.end(),
-                         [](const ScannedSegment& one, const ScannedSegment& other) {
-                             return one.header.order < other.header.order;
-                         });
-        // What counts of a durable log is told otherwise. Its newest segment may have lost even its open record with
-        // the power.
-        const bool durable = find_durable(of_one_log) != of_one_log.end();
-        for (std::size_t i = 0; !durable && i + 1 < of_one_log.size(); ++i) {
-            ScannedSegment& segment = of_one_log[i];
-            // The first record is there before a later segment is begun.
-            const auto more = !segment.open && !segment.damage ? Result<bool>(true) : goes_on(file, segment);
-            if (!more) return more.status();
-            if (!more.value()) continue;
-            segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
-            segment.hides_commit = true;
-        }
-        std::optional<TargetState> state;
-        std::uint64_t state_at = 0, state_use = 0;
-        for (const ScannedSegment& segment : of_one_log) {
-            if (!segment.open) continue;
-            // What recovery notes goes into the newest segment, which is given back last.
-            state_at = segment.begin;
-            state_use = segment.header.use;
-            if (segment.state && (!state || state->serial < segment.state->serial)) state = segment.state;
-        }
-        logs.push_back(assemble(std::move(of_one_log)));
-        logs.back().state = std::move(state);
-        logs.back().state_at = state_at;
-        logs.back().state_use = state_use;
-        logs.back().damage.insert(logs.back().damage.end(), anybodys.begin(), anybodys.end());
-        if (!anybodys.empty() && !logs.back().durable) logs.back().lost_after = 0;
+    for (auto& [key, segments] : by_log) {
+        std::ranges::stable_sort(segments, {}, [](const ScannedSegment& segment) { return segment.header.order; });
+        FOREBAY_TRY(check_tails(file, segments));
+        ScannedLog& log = logs.emplace_back(assemble_with_state(std::move(segments)));
+        log.damage.insert(log.damage.end(), anybodys.begin(), anybodys.end());
+        if (!anybodys.empty() && !log.durable) log.lost_after = 0;
     }
     return logs;
 }

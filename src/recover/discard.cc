@@ -12,91 +12,129 @@
 
 namespace forebay::recover {
 
-Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside) {
-    const auto is_named = [&](const Session& session) {
-        return std::any_of(request.files.begin(), request.files.end(),
-                           [&](const Wanted& wanted) { return wanted.identity == session.identity; }) ||
-               std::find(request.paths.begin(), request.paths.end(), session.path) != request.paths.end() ||
-               std::any_of(session.logs.begin(), session.logs.end(), [&](const FoundLog& found) {
-                   return std::find(request.directories.begin(), request.directories.end(), found.directory->path()) !=
-                          request.directories.end();
-               });
-    };
-    const auto is_named_team = [&](const TeamSession& team) {
-        return std::any_of(request.files.begin(), request.files.end(),
-                           [&](const Wanted& wanted) { return wanted.identity == team.identity; }) ||
-               std::find(request.paths.begin(), request.paths.end(), team.path) != request.paths.end() ||
-               std::any_of(team.members.begin(), team.members.end(), [&](const TeamSession::Member& member) {
-                   return std::find(request.directories.begin(), request.directories.end(), member.directory->path()) !=
-                          request.directories.end();
-               });
-    };
-    std::vector<Wanted> asked = request.files;
-    for (const std::string& path : request.paths) asked.push_back({{}, path});
-    std::set<io::Identity> named;
-    for (const Wanted& wanted : request.files) named.insert(wanted.identity);
-    const auto others = [&](const Inventory& inventory) {
+namespace {
+
+template <class Range, class Value>
+bool contains(const Range& range, const Value& value) {
+    return std::find(range.begin(), range.end(), value) != range.end();
+}
+
+bool of_team(const Inventory& inventory, const Session& session) {
+    return std::any_of(inventory.teams.begin(), inventory.teams.end(),
+                       [&](const TeamSession& team) { return contains(team.sessions, &session); });
+}
+
+class Discarding {
+  public:
+    Discarding(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside)
+        : areas_(areas), request_(request), outside_(outside) {}
+
+    Result<Report> run() {
+        std::set<io::Identity> identities;
+        for (const Wanted& wanted : request_.files) identities.insert(wanted.identity);
+        const auto others = [&](const Inventory& inventory) { return named_in(inventory); };
+        auto claimed = claim(areas_, identities, others, request_.patience, request_.dry_run, outside_.is_alive);
+        if (!claimed) return claimed.status();
+        const auto& busy = claimed.value().busy;
+        Inventory& inventory = claimed.value().inventory;
+        for (const TeamSession& team : inventory.teams)
+            if (is_named(team))
+                report_.files.push_back(discard_team(inventory, team, request_, outside_,
+                                                     busy.contains(team.identity) ? busy.at(team.identity)
+                                                                                  : Status::ok()));
+        for (const Session& session : inventory.sessions)
+            if (!of_team(inventory, session) && is_named(session))
+                report_.files.push_back(discard_session(claimed.value(), session));
+        remove_unreadable(inventory);
+        Report users = report_;
+        tell_of_living(inventory, users);
+        tidy_up(areas_, inventory, request_.patience, request_.dry_run, outside_.is_alive, report_);
+        users.refused.insert(users.refused.end(), report_.refused.begin(), report_.refused.end());
+        users.removed = std::move(report_.removed);
+        return users;
+    }
+
+  private:
+    bool names_file(const io::Identity& identity, const std::string& path) const {
+        return std::any_of(request_.files.begin(), request_.files.end(),
+                           [&](const Wanted& wanted) { return wanted.identity == identity; }) ||
+               contains(request_.paths, path);
+    }
+    bool names_directory(const FoundDirectory& directory) const {
+        return contains(request_.directories, directory.path());
+    }
+    bool is_named(const Session& session) const {
+        return names_file(session.identity, session.path) ||
+               std::any_of(session.logs.begin(), session.logs.end(),
+                           [&](const FoundLog& found) { return names_directory(*found.directory); });
+    }
+    bool is_named(const TeamSession& team) const {
+        return names_file(team.identity, team.path) ||
+               std::any_of(team.members.begin(), team.members.end(),
+                           [&](const TeamSession::Member& member) { return names_directory(*member.directory); });
+    }
+    std::set<io::Identity> named_in(const Inventory& inventory) const {
         std::set<io::Identity> all;
         for (const Session& session : inventory.sessions)
             if (is_named(session)) all.insert(session.identity);
         for (const TeamSession& team : inventory.teams)
-            if (is_named_team(team)) all.insert(team.identity);
+            if (is_named(team)) all.insert(team.identity);
         return all;
-    };
-    auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive);
-    if (!claimed) return claimed.status();
-    const auto& busy = claimed.value().busy;
-    Inventory& inventory = claimed.value().inventory;
-    Report report;
-    for (const TeamSession& team : inventory.teams)
-        if (is_named_team(team))
-            report.files.push_back(discard_team(inventory, team, request, outside,
-                                                busy.contains(team.identity) ? busy.at(team.identity) : Status::ok()));
-    for (const Session& session : inventory.sessions) {
-        const bool of_team = std::any_of(inventory.teams.begin(), inventory.teams.end(), [&](const TeamSession& team) {
-            return std::find(team.sessions.begin(), team.sessions.end(), &session) != team.sessions.end();
-        });
-        if (of_team || !is_named(session)) continue;
+    }
+
+    FileReport discard_session(const Claim& claimed, const Session& session) const {
         FileReport file = introduce(session);
         for (const FoundLog& found : session.logs)
             for (const log::ScannedRecord& record : found.log->records)
                 file.dropped_bytes += record.header.payload_bytes;
         file.outcome = Outcome::kDiscarded;
-        const auto participants = session.board == nullptr ? std::vector<area::ProcessIdentity>{}
-                                                           : session.board->board.participants;
-        if (const auto other = busy.find(session.identity); other != busy.end())
-            file = refused(std::move(file), Reason::kInUse, other->second);
-        else if (std::any_of(participants.begin(), participants.end(),
-                             [&](const auto& process) { return inventory.is_alive(process, outside.is_alive); }))
-            file = refused(std::move(file), Reason::kInUse,
-                           {Code::kUnavailable, "a process that wrote it too is still there"});
-        else if (!request.dry_run && !(file.status = give_back_logs(session))) file.outcome = Outcome::kFailed;
-        report.files.push_back(std::move(file));
+        if (const auto other = claimed.busy.find(session.identity); other != claimed.busy.end())
+            return refused(std::move(file), Reason::kInUse, other->second);
+        if (session.board != nullptr)
+            for (const area::ProcessIdentity& process : session.board->board.participants)
+                if (claimed.inventory.is_alive(process, outside_.is_alive))
+                    return refused(std::move(file), Reason::kInUse,
+                                   {Code::kUnavailable, "a process that wrote it too is still there"});
+        if (!request_.dry_run && !(file.status = give_back_logs(session))) file.outcome = Outcome::kFailed;
+        return file;
     }
+
     // A log that cannot be read has no sessions; whoever names its directory means all of it.
-    std::erase_if(inventory.directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
-        const Code code = directory->refused.code();
-        const std::string path = directory->path();
-        if (directory->alive || (code != Code::kCorrupt && code != Code::kUnsupported)) return false;
-        if (std::find(request.directories.begin(), request.directories.end(), path) == request.directories.end())
-            return false;
-        if (!request.dry_run) directory->refused = remove_unread(*directory);
-        if (!request.dry_run && !directory->refused) return false;
-        report.removed.push_back(path);
-        return true;
-    });
-    Report users = report;
-    if (!request.unasked) tell_of_users(inventory, asked, users);
-    for (const auto& directory : inventory.directories)
-        if (directory->alive && std::find(request.directories.begin(), request.directories.end(), directory->path()) !=
-                                    request.directories.end())
-            users.refused.push_back({directory->path(),
-                                     {Code::kUnavailable,
-                                      fmt::format("process {} is at work", directory->process.pid)}});
-    tidy_up(areas, inventory, request.patience, request.dry_run, outside.is_alive, report);
-    users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
-    users.removed = std::move(report.removed);
-    return users;
+    void remove_unreadable(Inventory& inventory) {
+        std::erase_if(inventory.directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
+            const Code code = directory->refused.code();
+            if (directory->alive || (code != Code::kCorrupt && code != Code::kUnsupported)) return false;
+            if (!names_directory(*directory)) return false;
+            const std::string path = directory->path();
+            if (!request_.dry_run) directory->refused = remove_unread(*directory);
+            if (!request_.dry_run && !directory->refused) return false;
+            report_.removed.push_back(path);
+            return true;
+        });
+    }
+
+    // Of the named files and directories: the processes that still use them.
+    void tell_of_living(const Inventory& inventory, Report& users) const {
+        std::vector<Wanted> asked = request_.files;
+        for (const std::string& path : request_.paths) asked.push_back({{}, path});
+        if (!request_.unasked) tell_of_users(inventory, asked, users);
+        for (const auto& directory : inventory.directories)
+            if (directory->alive && names_directory(*directory))
+                users.refused.push_back({directory->path(),
+                                         {Code::kUnavailable,
+                                          fmt::format("process {} is at work", directory->process.pid)}});
+    }
+
+    const std::span<io::Directory* const> areas_;
+    const Discarded& request_;
+    const Outside& outside_;
+    Report report_;
+};
+
+}   // namespace
+
+Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request, const Outside& outside) {
+    return Discarding(areas, request, outside).run();
 }
 
 namespace {

@@ -188,8 +188,19 @@ class Recovery {
         return std::nullopt;
     }
 
+    // One session on its way from its logs to its target.
+    struct Subject {
+        const Session& session;
+        FileReport report;
+        Picture picture{};
+        std::vector<io::File*> pools{};   // that the picture's bytes lie in
+        io::ExistingFile target{};
+        std::optional<io::FileState> now{};   // of the target; none: files of this kind have none
+    };
+
     FileReport recover_file(const Session& session) {
-        FileReport report = introduce(session);
+        Subject subject{session, introduce(session)};
+        FileReport& report = subject.report;
         if (session.board != nullptr && session.sharing.kind == log::Sharing::Kind::kSeveralNodes) {
             report.nodes = session.board->board.nodes;
             report.nodes_here = inventory_.nodes_here(session);
@@ -203,14 +214,28 @@ class Recovery {
             return report;
         }
         if (auto no = refuse_by_others(session, report)) return *no;
+        replay_logs(subject);
+        if (auto no = refuse_by_content(session, subject.picture, report)) return *no;
+        if (auto no = refuse_by_user_now(session, report)) return *no;
+        if (auto ended = find_target(subject)) return *ended;
+        if (auto no = refuse_by_state(subject)) return *no;
+        const bool without_commits = session.sharing.kind == log::Sharing::Kind::kSeveralNodes;
+        report.outcome = subject.picture.commit_sequence > 0 || without_commits ? Outcome::kRecovered
+                                                                                : Outcome::kRolledBack;
+        if (!request_.dry_run) write_target(subject);
+        return report;
+    }
+
+    static void replay_logs(Subject& subject) {
+        const Session& session = subject.session;
         std::vector<const log::ScannedLog*> logs;
-        std::vector<io::File*> pools;
         for (const FoundLog& found : session.logs) {
             logs.push_back(found.log);
-            pools.push_back(found.directory->pool.get());
+            subject.pools.push_back(found.directory->pool.get());
         }
-        const Picture picture = replay(logs,
-                                       session.board != nullptr ? session.board->board.frontier : log::Frontier{0, 0});
+        subject.picture = replay(logs, session.board != nullptr ? session.board->board.frontier : log::Frontier{0, 0});
+        const Picture& picture = subject.picture;
+        FileReport& report = subject.report;
         report.commit_sequence = picture.commit_sequence;
         report.commit_time_ns = picture.commit_time_ns;
         report.dropped_records = picture.dropped_records;
@@ -218,16 +243,21 @@ class Recovery {
         report.bytes = picture.bytes;
         report.unchecked_bytes = picture.unchecked_bytes;
         report.size = picture.size.value_or(0);
-        if (auto no = refuse_by_content(session, picture, report)) return *no;
+    }
 
-        // Since the inventory others may have been recovered for hours.
+    // Since the inventory others may have been recovered for hours.
+    std::optional<FileReport> refuse_by_user_now(const Session& session, const FileReport& report) const {
         const auto user = user_now(areas_, session.identity, outside_.is_alive);
         if (!user) return refused(report, Reason::kSystem, user.status());
-        if (user.value())
-            return refused(report, Reason::kInUse,
-                           {Code::kUnavailable,
-                            fmt::format("still open in process {}; not touched", user.value()->pid)});
+        if (!user.value()) return std::nullopt;
+        return refused(report, Reason::kInUse,
+                       {Code::kUnavailable, fmt::format("still open in process {}; not touched", user.value()->pid)});
+    }
 
+    // Opens the target, under the name that it has now. Returns the report if there is nothing to open.
+    std::optional<FileReport> find_target(Subject& subject) const {
+        const Session& session = subject.session;
+        FileReport& report = subject.report;
         const Wanted* const name = named(session.identity);
         if (name != nullptr) report.path = name->path;
         auto target = outside_.open_target(report.path);
@@ -244,54 +274,60 @@ class Recovery {
         if (!target) return refused(report, reason_of(target.status()), target.status());
         if (target.value().identity != session.identity)
             return refused(report, Reason::kReplaced, not_the_file(report.path));
+        subject.target = std::move(target).value();
+        return std::nullopt;
+    }
+
+    // Why the target must stay as it is: it is another file, or others have changed it.
+    std::optional<FileReport> refuse_by_state(Subject& subject) const {
+        const Session& session = subject.session;
+        const FileReport& report = subject.report;
         if (session.identity != session.logged && died_before_it_was_made(session, report.path))
             return refused(report, Reason::kReplaced,
                            {Code::kNotFound, fmt::format("{} was made after the process had died", report.path)});
-
-        const auto now = state_of(*target.value().file, session);
+        const auto now = state_of(*subject.target.file, session);
         if (!now) return refused(report, Reason::kSystem, now.status());
-        if (now.value() && session.born().differs({now.value()->born_ns, now.value()->generation}))
+        subject.now = now.value();
+        if (subject.now && session.born().differs({subject.now->born_ns, subject.now->generation}))
             return refused(report, Reason::kReplaced,
                            {Code::kNotFound,
                             fmt::format("{} is another file, made later, that was given the same inode number",
                                         report.path)});
-        if (const Status untouched = request_.although_changed
-                                         ? Status::ok()
-                                         : untouched_since(session, target.value(), now.value(), report);
-            !untouched)
-            return refused(report, untouched.code() == Code::kUnsupported ? Reason::kChanged : Reason::kSystem,
-                           untouched.with_context(report.path));
+        if (request_.although_changed) return std::nullopt;
+        const Status untouched = untouched_since(session, subject.target, subject.now, report);
+        if (untouched) return std::nullopt;
+        return refused(report, untouched.code() == Code::kUnsupported ? Reason::kChanged : Reason::kSystem,
+                       untouched.with_context(report.path));
+    }
 
-        const bool without_commits = session.sharing.kind == log::Sharing::Kind::kSeveralNodes;
-        report.outcome = picture.commit_sequence > 0 || without_commits ? Outcome::kRecovered : Outcome::kRolledBack;
-        if (request_.dry_run) return report;
-        if (report.status = note_life(*session.logs.front().directory); !report.status) {
+    // Writes the picture into the target, and gives the logs back.
+    void write_target(Subject& subject) const {
+        const Session& session = subject.session;
+        const Picture& picture = subject.picture;
+        FileReport& report = subject.report;
+        const auto fail = [&](Reason reason, const Status& status) {
             report.outcome = Outcome::kFailed;
-            report.reason = Reason::kSystem;
-            return report;
-        }
-        std::shared_ptr<io::File> file = std::move(target.value().file);
-        if (now.value()) file = witnessed(std::move(file), session, *now.value(), report, target.value().set_modified);
+            report.reason = reason;
+            report.status = status;
+        };
+        if (const Status noted = note_life(*session.logs.front().directory); !noted)
+            return fail(Reason::kSystem, noted);
+        std::shared_ptr<io::File> file = std::move(subject.target.file);
+        if (subject.now) file = witnessed(std::move(file), session, *subject.now, report, subject.target.set_modified);
         std::uint64_t done = 0;
         const auto rewritten = rewrite(
-            picture, pools, *file, picture.commit_sequence > 0,
+            picture, subject.pools, *file, picture.commit_sequence > 0,
             [&](std::uint64_t bytes) {
                 done += bytes;
                 (void)note_life(*session.logs.front().directory);
                 if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
             },
             outside_.start_thread);
-        if (!rewritten) {
-            report.outcome = Outcome::kFailed;
-            report.reason = reason_of_failed_write(rewritten.status());
-            report.status = rewritten.status();
-            return report;
-        }
+        if (!rewritten) return fail(reason_of_failed_write(rewritten.status()), rewritten.status());
         report.size = rewritten.value().size;
         report.writes = rewritten.value().writes;
         report.mark = rewritten.value().mark;
         give_back(session, report);
-        return report;
     }
 
     // The file's name is gone. Its log is void only with a proof that it has no other name either: it was

@@ -207,30 +207,65 @@ class TeamRecovery {
         return Status::ok();
     }
 
+    // What all ranks' journals say together. The journals are read through `files`.
+    struct Undone {
+        Undoing undoing;
+        std::vector<io::File*> files;   // of the gathering
+        std::uint64_t died_ns = 0;      // the last sign of life of any rank
+    };
+
     Status recover_file(Gathering& gathering, std::map<std::uint64_t, Gathering::Told>& told) {
+        const auto undone = undo_all(told);
+        if (!undone) return undone.status();
+        if (!undone.value()) return Status::ok();
+        const Undoing& undoing = undone.value()->undoing;
+        if (undoing.nothing) return over(gathering, Outcome::kComplete);
+        auto target = find_target(gathering, undone.value()->died_ns);
+        if (!target) return target.status();
+        if (!target.value()) return Status::ok();
+        report_.outcome = undoing.commit > 0 ? Outcome::kRecovered : Outcome::kRolledBack;
+        if (request_.dry_run) return Status::ok();
+        return write_target(gathering, *undone.value(), std::move(*target.value()));
+    }
+
+    // Nothing: the report says why not.
+    Result<std::optional<Undone>> undo_all(std::map<std::uint64_t, Gathering::Told>& told) {
+        Undone undone;
         std::vector<undo::UndoView> views;
-        std::vector<io::File*> files;
-        std::uint64_t died_ns = 0;
         for (auto& [member, each] : told) {
             auto view = undo::read_undo(*each.file);
             if (!view) return view.status();
             views.push_back(std::move(view).value());
-            files.push_back(each.file.get());
-            died_ns = std::max(died_ns, each.wrote_ns);
+            undone.files.push_back(each.file.get());
+            undone.died_ns = std::max(undone.died_ns, each.wrote_ns);
         }
-        for (const TeamSession::Member& member : team_.members) died_ns = std::max(died_ns, member.directory->wrote_ns);
-        const auto undoing = undo(views, files);
+        for (const TeamSession::Member& member : team_.members)
+            undone.died_ns = std::max(undone.died_ns, member.directory->wrote_ns);
+        auto undoing = undo(views, undone.files);
         if (!undoing) {
             refuse(Reason::kDamaged, undoing.status());
-            return Status::ok();
+            return std::optional<Undone>();
         }
-        const Picture& picture = undoing.value().picture;
-        report_.commit_sequence = undoing.value().commit;
+        undone.undoing = std::move(undoing).value();
+        const Picture& picture = undone.undoing.picture;
+        report_.commit_sequence = undone.undoing.commit;
         report_.commit_time_ns = picture.commit_time_ns;
-        report_.uncommitted_bytes = undoing.value().given_up;
+        report_.uncommitted_bytes = undone.undoing.given_up;
         report_.bytes = picture.bytes;
         report_.size = picture.size.value_or(0);
-        if (undoing.value().nothing) return over(gathering, Outcome::kComplete);
+        return std::optional(std::move(undone));
+    }
+
+    struct Target {
+        std::shared_ptr<io::File> file;
+        std::optional<io::FileState> now;        // none: files of this kind have none
+        std::optional<log::TargetState> begun;   // as a recovery that has begun noted it; none: none has
+    };
+
+    // Opens the target, if it is the file that the program wrote, and is as that left it. Nothing: the report says why
+    // not.
+    Result<std::optional<Target>> find_target(Gathering& gathering, std::uint64_t died_ns) {
+        const std::optional<Target> none;
         std::set<io::Directory*> areas;   // of this node; since the inventory others may have been recovered for hours
         for (const auto& directory : inventory_.directories) areas.insert(directory->area);
         const auto user = user_now(std::vector<io::Directory*>(areas.begin(), areas.end()), team_.identity,
@@ -239,47 +274,54 @@ class TeamRecovery {
         if (user.value()) {
             refuse(Reason::kInUse,
                    {Code::kUnavailable, fmt::format("still open in process {}; not touched", user.value()->pid)});
-            return Status::ok();
+            return none;
         }
         auto opened = outside_.open_target(report_.path);
         if (!opened) {
             refuse(reason_of(opened.status()), opened.status());
-            return Status::ok();
+            return none;
         }
-        io::ExistingFile& target = opened.value();
-        if (target.identity != team_.identity) {
+        io::ExistingFile& existing = opened.value();
+        if (existing.identity != team_.identity) {
             report_ = replaced();
-            return Status::ok();
+            return none;
         }
         const auto begun = gathering.begun();
         if (!begun) return begun.status();
         std::optional<io::FileState> now;
-        if (const auto state = target.file->state()) now = state.value();
+        if (const auto state = existing.file->state()) now = state.value();
         else if (state.status().code() != Code::kUnsupported) return state.status();
-        if (const Status untouched = untouched_since(begun.value(), target, now, died_ns); !untouched) {
+        if (const Status untouched = untouched_since(begun.value(), existing, now, died_ns); !untouched) {
             if (untouched.code() != Code::kUnsupported) return untouched;
             refuse(Reason::kChanged, untouched.with_context(report_.path));
-            return Status::ok();
+            return none;
         }
-        report_.outcome = undoing.value().commit > 0 ? Outcome::kRecovered : Outcome::kRolledBack;
-        if (request_.dry_run) return Status::ok();
-        std::shared_ptr<io::File> file = std::move(target.file);
-        // If this is killed, whichever node comes next must not take what this one wrote for a change by another
-        // program, nor the reverse.
-        if (now) {
-            WitnessedTarget::Setup setup{*now};
-            if (begun.value()) setup.known = *begun.value();
-            setup.although_changed = request_.although_changed;
-            setup.store = [&gathering](const log::TargetState& state) { return gathering.note_begun(state); };
-            file = std::make_shared<WitnessedTarget>(std::move(file), std::move(setup));
-        } else {   // a file without times: that something has begun is all that can be noted
+        return std::optional(Target{std::move(existing.file), now, begun.value()});
+    }
+
+    // If this is killed, whichever node comes next must not take what this one wrote for a change by another program,
+    // nor the reverse.
+    Result<std::shared_ptr<io::File>> witnessed(Gathering& gathering, Target target) const {
+        if (!target.now) {   // a file without times: that something has begun is all that can be noted
             log::TargetState unknown;
             unknown.serial = 1;
             FOREBAY_TRY(gathering.note_begun(unknown));
+            return std::move(target.file);
         }
+        WitnessedTarget::Setup setup{*target.now};
+        if (target.begun) setup.known = *target.begun;
+        setup.although_changed = request_.although_changed;
+        setup.store = [&gathering](const log::TargetState& state) { return gathering.note_begun(state); };
+        return std::shared_ptr<io::File>(std::make_shared<WitnessedTarget>(std::move(target.file), std::move(setup)));
+    }
+
+    Status write_target(Gathering& gathering, const Undone& undone, Target target) {
+        const auto file = witnessed(gathering, std::move(target));
+        if (!file) return file.status();
+        const Picture& picture = undone.undoing.picture;
         std::uint64_t done = 0;
         const auto rewritten = rewrite(
-            picture, files, *file, undoing.value().commit > 0,
+            picture, undone.files, *file.value(), undone.undoing.commit > 0,
             [&](std::uint64_t bytes) {
                 done += bytes;
                 if (request_.progress) request_.progress({report_.path, done, picture.bytes, 0, 1});

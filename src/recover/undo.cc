@@ -36,9 +36,8 @@ Result<bool> same(io::File& one, std::uint64_t at, io::File& other, std::uint64_
     return got.value() == bytes && got_second.value() == bytes && first == second;
 }
 
-}   // namespace
-
-Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* const> files) {
+// The commit that all ranks agree on, or that the file was closed.
+Result<Undoing> find_commit(std::span<const undo::UndoView> views, std::span<io::File* const> files) {
     Undoing undoing;
     const undo::UndoHeader& header = views.front().header;
     for (std::size_t i = 0; i < views.size(); ++i) {
@@ -54,8 +53,12 @@ Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* 
         undoing.nothing = undoing.nothing || view.state.closed;
     }
     undoing.picture.commit_sequence = undoing.commit;
-    if (undoing.nothing) return undoing;
+    return undoing;
+}
 
+// The records that were preserved after the commit, in the order of their phases. Adds to `undoing` what was given up.
+Result<std::vector<Candidate>> find_uncommitted(std::span<const undo::UndoView> views, std::span<io::File* const> files,
+                                                Undoing& undoing) {
     std::vector<Candidate> candidates;
     for (std::uint32_t i = 0; i < views.size(); ++i) {
         const undo::UndoState& state = views[i].state;
@@ -71,39 +74,50 @@ Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* 
     std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& one, const Candidate& other) {
         return one.record->record.phase < other.record->record.phase;
     });
+    return candidates;
+}
 
+// Adds what no earlier candidate has preserved. kCorrupt: another rank has preserved other bytes in the same phase.
+Status add_first(ExtentMap<First>& first, const Candidate& candidate, std::span<io::File* const> files) {
+    const std::uint32_t member = candidate.member;
+    const undo::UndoView::Record& found = *candidate.record;
+    const undo::UndoRecord& record = found.record;
+    std::vector<ByteRange> gaps;
+    Status failure;
+    first.for_each_and_gap(
+        record.range,
+        [&](ByteRange range, const First& there) {
+            if (!failure || there.member == member || surely_later(record.phase, there.phase_end)) return;
+            const auto equal = same(*files[there.member], there.at, *files[member],
+                                    found.payload_at + (range.begin - record.range.begin), range.size());
+            if (!equal) failure = equal.status();
+            else if (!equal.value())
+                failure = Status(Code::kCorrupt,
+                                 fmt::format("ranks {} and {} overwrote bytes {} to {} without a flush in between; "
+                                             "nobody can tell what was there before",
+                                             there.member, member, range.begin, range.end));
+        },
+        [&](ByteRange gap) { gaps.push_back(gap); });
+    FOREBAY_TRY(failure);
+    for (const ByteRange gap : gaps)
+        first.insert(gap, First{member, record.phase_end, found.payload_at + (gap.begin - record.range.begin)},
+                     [](ByteRange, const First&) noexcept {});
+    return Status::ok();
+}
+
+}   // namespace
+
+Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* const> files) {
+    auto undoing = find_commit(views, files);
+    if (!undoing || undoing.value().nothing) return undoing;
+    const auto candidates = find_uncommitted(views, files, undoing.value());
+    if (!candidates) return candidates.status();
     ExtentMap<First> first;
-    const auto ignore = [](ByteRange, const First&) noexcept {};
-    for (const auto& candidate : candidates) {
-        // Not a structured binding: the functions below refer to them.
-        const auto& member = candidate.member;
-        const auto& found = candidate.record;
-        const undo::UndoRecord& record = found->record;
-        std::vector<ByteRange> gaps;
-        Status failure;
-        first.for_each_and_gap(
-            record.range,
-            [&](ByteRange range, const First& there) {
-                if (!failure || there.member == member || surely_later(record.phase, there.phase_end)) return;
-                const auto equal = same(*files[there.member], there.at, *files[member],
-                                        found->payload_at + (range.begin - record.range.begin), range.size());
-                if (!equal) failure = equal.status();
-                else if (!equal.value())
-                    failure = Status(Code::kCorrupt,
-                                     fmt::format("ranks {} and {} overwrote bytes {} to {} without a flush in between; "
-                                                 "nobody can tell what was there before",
-                                                 there.member, member, range.begin, range.end));
-            },
-            [&](ByteRange gap) { gaps.push_back(gap); });
-        if (!failure) return failure;
-        for (const ByteRange gap : gaps)
-            first.insert(gap, First{member, record.phase_end, found->payload_at + (gap.begin - record.range.begin)},
-                         ignore);
-    }
-    first.for_each({0, *undoing.picture.size}, [&](ByteRange range, const First& from) {
-        undoing.picture.newest.insert(range, Newest{from.member, true, from.at},
-                                      [](ByteRange, const Newest&) noexcept {});
-        undoing.picture.bytes += range.size();
+    for (const Candidate& candidate : candidates.value()) FOREBAY_TRY(add_first(first, candidate, files));
+    Picture& picture = undoing.value().picture;
+    first.for_each({0, *picture.size}, [&](ByteRange range, const First& from) {
+        picture.newest.insert(range, Newest{from.member, true, from.at}, [](ByteRange, const Newest&) noexcept {});
+        picture.bytes += range.size();
     });
     return undoing;
 }

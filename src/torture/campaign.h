@@ -74,8 +74,8 @@ class Torture {
     // server_campaign.cc
     [[nodiscard]] NextPoint server_points(std::size_t number);
     // fault_campaign.cc
+    class FaultPoint;
     [[nodiscard]] NextPoint fault_points(bool of_target, bool killed, Campaign& campaign);
-    [[nodiscard]] Result<Point> fault_point(const FaultCase& fault, std::uint64_t nth, bool killed, Campaign& campaign);
     [[nodiscard]] Result<Killable> start_victim(const VictimOrder& order);
     // What recovery tells of the file.
     struct Recovery {

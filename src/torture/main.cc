@@ -61,6 +61,40 @@ int complain(const Status& status, int exit_status) {
     return exit_status;
 }
 
+// Checks what the command line parser does not. Sets the bytes that --log names; 0: none.
+Status check(const Request& request, std::uint64_t& log_bytes) {
+    if (!request.log.empty()) {
+        const auto parsed = parse_size(request.log);
+        if (!parsed || parsed.value() == 0)
+            return {Code::kInvalidArgument, fmt::format("--log {}: not a size, like 1GiB", request.log)};
+        log_bytes = parsed.value();
+    }
+    if (!(request.minutes > 0) || request.minutes > 1e5) return {Code::kInvalidArgument, "--minutes: a number above 0"};
+    for (const std::string& setting : request.settings) FOREBAY_TRY(check_setting(setting));
+    return Status::ok();
+}
+
+// At most ten times a second, on a terminal.
+class ProgressLine {
+  public:
+    explicit ProgressLine(std::uint64_t duration_ns) : duration_ns_(duration_ns) {}
+    void draw(std::span<const Campaign> campaigns, std::size_t at) {
+        const std::uint64_t now = monotonic_ns();
+        if (!terminal_ || now - drawn_ns_ < 100'000'000) return;
+        drawn_ns_ = now;
+        draw_progress(campaigns, at, static_cast<double>(now - begin_ns_) / static_cast<double>(duration_ns_));
+    }
+    void wipe() const {
+        if (terminal_) fmt::print(stderr, "\r\033[K");
+    }
+    [[nodiscard]] double seconds() const { return static_cast<double>(monotonic_ns() - begin_ns_) / 1e9; }
+
+  private:
+    const std::uint64_t duration_ns_, begin_ns_ = monotonic_ns();
+    const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+    std::uint64_t drawn_ns_ = 0;
+};
+
 int run(Request request) {
     std::string nls_origin = "--nls";
     if (request.nls.empty()) {
@@ -69,41 +103,24 @@ int run(Request request) {
         nls_origin = fmt::format("option nls ({})", loaded.origin_of("nls"));
     }
     std::uint64_t log_bytes = 0;
-    if (!request.log.empty()) {
-        const auto parsed = parse_size(request.log);
-        if (!parsed || parsed.value() == 0)
-            return complain({Code::kInvalidArgument, fmt::format("--log {}: not a size, like 1GiB", request.log)},
-                            cli::kExitUsage);
-        log_bytes = parsed.value();
-    }
-    if (!(request.minutes > 0) || request.minutes > 1e5)
-        return complain({Code::kInvalidArgument, "--minutes: a number above 0"}, cli::kExitUsage);
-    for (const std::string& setting : request.settings)
-        if (const Status checked = check_setting(setting); !checked) return complain(checked, cli::kExitUsage);
+    if (const Status checked = check(request, log_bytes); !checked) return complain(checked, cli::kExitUsage);
     if (request.seed == 0) request.seed = realtime_ns();
     Ground ground;
     if (const Status opened = ground.open(request.nls, nls_origin, request.target); !opened)
         return complain(opened, cli::kExitUsage);
 
-    const auto duration_ns = static_cast<std::uint64_t>(request.minutes * 60e9);
-    const std::uint64_t begin_ns = monotonic_ns();
-    const bool terminal = ::isatty(STDERR_FILENO) != 0;
-    std::uint64_t drawn_ns = 0;
     const TortureOrder order{.seed = request.seed,
-                             .duration_ns = duration_ns,
+                             .duration_ns = static_cast<std::uint64_t>(request.minutes * 60e9),
                              .settings = request.settings,
                              .hang_ns = static_cast<std::uint64_t>(request.patience_s * 1e9),
                              .spoil = kSpoils.at(request.spoil),
                              .server = request.server,
                              .only = request.only};
-    Torture torture(ground, order, [&](std::span<const Campaign> campaigns, std::size_t at) {
-        const std::uint64_t now = monotonic_ns();
-        if (!terminal || now - drawn_ns < 100'000'000) return;
-        drawn_ns = now;
-        draw_progress(campaigns, at, static_cast<double>(now - begin_ns) / static_cast<double>(duration_ns));
-    });
+    ProgressLine line(order.duration_ns);
+    Torture torture(ground, order,
+                    [&](std::span<const Campaign> campaigns, std::size_t at) { line.draw(campaigns, at); });
     auto campaigns = torture.run();
-    if (terminal) fmt::print(stderr, "\r\033[K");
+    line.wipe();
     if (!campaigns) return complain(campaigns.status(), cli::kExitProblem);
     Torment torment{.nls = request.nls,
                     .target = request.target,
@@ -117,7 +134,7 @@ int run(Request request) {
         if (!speed && !torture.interrupted()) return complain(speed.status(), cli::kExitProblem);
         if (speed) torment.speed = speed.value();
     }
-    torment.seconds = static_cast<double>(monotonic_ns() - begin_ns) / 1e9;
+    torment.seconds = line.seconds();
     torment.interrupted = torture.interrupted();
     if (request.json)
         fmt::print("{}\n", as_json(torment).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

@@ -17,30 +17,31 @@ double per_second(std::uint64_t bytes, std::uint64_t ns) {
     return static_cast<double>(bytes) / std::max(seconds(ns), 1e-9) / 1048576;
 }
 
-}   // namespace
-
-std::string as_text(const Torment& torment) {
-    std::string text;
+// The table: a line for each campaign.
+void append_table(std::string& text, std::span<const Campaign> campaigns) {
     const auto out = std::back_inserter(text);
-    fmt::format_to(out, "staging area below {}, files below {}, seed {}, {:.0f} s\n\n", torment.nls, torment.target,
-                   torment.seed, torment.seconds);
     fmt::format_to(out, "{:<30}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}{:>18}\n", "campaign", "points", "well", "lost", "hung",
                    "wrong", "unreported", "worst recovery");
-    for (const Campaign& campaign : torment.campaigns) {
+    for (const Campaign& campaign : campaigns) {
         if (!campaign.skipped.empty()) fmt::format_to(out, "{:<30}skipped: {}\n", campaign.name, campaign.skipped);
         else
             fmt::format_to(out, "{:<30}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}{:>16.3f} s\n", campaign.name, campaign.points,
                            campaign.recovered, campaign.lost, campaign.hung, campaign.wrong, campaign.unreported,
                            seconds(campaign.worst_recovery_ns));
     }
-    ServerFigures servers;
+}
+
+// What went wrong in each campaign, and what all of them did.
+void append_sums(std::string& text, std::span<const Campaign> campaigns) {
+    const auto out = std::back_inserter(text);
+    ServerFigures all;
     std::uint64_t kills = 0, replayed = 0, told = 0, uncommitted = 0;
-    for (const Campaign& campaign : torment.campaigns) {
+    for (const Campaign& campaign : campaigns) {
         kills += campaign.kills;
         told += campaign.told;
         uncommitted += campaign.uncommitted;
         replayed += campaign.replayed_bytes;
-        servers += campaign.servers;
+        all += campaign.servers;
         if (!campaign.left_out.empty()) fmt::format_to(out, "  {}: without {}\n", campaign.name, campaign.left_out);
         for (const std::string& failure : campaign.failures) fmt::format_to(out, "  {}: {}\n", campaign.name, failure);
     }
@@ -48,7 +49,7 @@ std::string as_text(const Torment& torment) {
         out,
         "\n{} processes were killed, {} calls told that they had failed; recovery brought {} home from the logs.\n",
         kills, told, format_size(replayed));
-    if (const ServerFigures& all = servers; all.sessions > 0)
+    if (all.sessions > 0)
         fmt::format_to(out,
                        "{} clients wrote {} through servers: {} closed their file, {} could not open it, {} told of a "
                        "failure, {} went on without their server. {} connections were cut, {} servers and {} clients "
@@ -60,25 +61,37 @@ std::string as_text(const Torment& torment) {
                        "At {} points bytes had reached the file before their commit, "
                        "as there was no room for them elsewhere; there, only what they left alone was compared.\n",
                        uncommitted);
-    if (const auto& speed = torment.speed) {
-        fmt::format_to(out,
-                       "A log of {} was recovered in {:.2f} s ({:.0f} MiB/s); writing as much in order, "
-                       "and syncing it, took {:.2f} s ({:.0f} MiB/s); medians of five.\n",
-                       format_size(speed->bytes), seconds(speed->recovery_ns),
-                       per_second(speed->bytes, speed->recovery_ns), seconds(speed->sequential_ns),
-                       per_second(speed->bytes, speed->sequential_ns));
-        if (!speed->right) fmt::format_to(out, "The recovered file is not what was written.\n");
-    }
-    if (!torment.kept.empty()) fmt::format_to(out, "What is left of the point that went wrong: {}\n", torment.kept);
+}
+
+void append_speed(std::string& text, const Speed& speed) {
+    const auto out = std::back_inserter(text);
+    fmt::format_to(out,
+                   "A log of {} was recovered in {:.2f} s ({:.0f} MiB/s); writing as much in order, "
+                   "and syncing it, took {:.2f} s ({:.0f} MiB/s); medians of five.\n",
+                   format_size(speed.bytes), seconds(speed.recovery_ns), per_second(speed.bytes, speed.recovery_ns),
+                   seconds(speed.sequential_ns), per_second(speed.bytes, speed.sequential_ns));
+    if (!speed.right) fmt::format_to(out, "The recovered file is not what was written.\n");
+}
+
+const char* verdict(const Torment& torment) {
+    if (torment.well()) return "Verdict: nothing was lost or wrong, nothing hung, and no failure went unsaid.";
+    if (torment.interrupted) return "Verdict: none, it was interrupted.";
     const bool nothing = std::any_of(torment.campaigns.begin(), torment.campaigns.end(),
                                      [](const Campaign& each) { return each.skipped.empty() && each.points == 0; });
-    fmt::format_to(out, "{}\n",
-                   torment.well() ? "Verdict: nothing was lost or wrong, nothing hung, and no failure went unsaid."
-                   : torment.interrupted ? "Verdict: none, it was interrupted."
-                   : !torment.kept.empty() || !nothing
-                       ? "Verdict: something went wrong."
-                       : "Verdict: none, a campaign came to no point; give it more time.");
-    return text;
+    return !torment.kept.empty() || !nothing ? "Verdict: something went wrong."
+                                             : "Verdict: none, a campaign came to no point; give it more time.";
+}
+
+}   // namespace
+
+std::string as_text(const Torment& torment) {
+    std::string text = fmt::format("staging area below {}, files below {}, seed {}, {:.0f} s\n\n", torment.nls,
+                                   torment.target, torment.seed, torment.seconds);
+    append_table(text, torment.campaigns);
+    append_sums(text, torment.campaigns);
+    if (torment.speed) append_speed(text, *torment.speed);
+    if (!torment.kept.empty()) text += fmt::format("What is left of the point that went wrong: {}\n", torment.kept);
+    return text + verdict(torment) + "\n";
 }
 
 namespace {

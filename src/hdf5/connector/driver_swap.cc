@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -170,6 +172,52 @@ bool may_be_cached(const char* path) {
     return kind && !kind.value().local;
 }
 
+// What this rank can do with a file that it is about to open together with others.
+class OwnPart {
+  public:
+    // `open`: the file as this process stages it already, or null. `routed`: nothing keeps it from being staged so far.
+    OwnPart(hid_t list, const char* path, bool writes, UnderList::For what, const stage::StagedFile* open, bool routed)
+        : writes_(writes), wanted_(Session::get().wants(list, writes)) {
+        if (!routed || !wanted_ || engine_ == nullptr || options().mpi == WithMpi::kOff) return;
+        goes_on_ = open != nullptr && open->shared();
+        served_ = options().forwards();   // a server does not care for nodes
+        const bool reads = !writes && what == UnderList::For::kOpen;
+        caches_ = reads && options().read_cache == ReadCacheMode::kOn && may_be_cached(path);
+        if (writes && !goes_on_ && !served_) obstacle_ = engine_->area().obstacle();
+        const bool beside_a_writer = served_ && reads;
+        can_ = goes_on_ || caches_ || beside_a_writer || (writes && !obstacle_);
+    }
+
+    [[nodiscard]] stage::Engine* engine() const noexcept { return engine_.get(); }
+    [[nodiscard]] bool wanted() const noexcept { return wanted_; }
+    [[nodiscard]] const std::optional<stage::Engine::Obstacle>& obstacle() const noexcept { return obstacle_; }
+    [[nodiscard]] bool refuses() const { return obstacle_ && options().strict; }
+    // Collective, as `ballot`.
+    [[nodiscard]] std::optional<Ballot> vote(hid_t list) const {
+        if (!can_) return ballot(list, refuses() ? Vote::kRefuse : Vote::kDecline);
+        const char consistent = options().nodes == SeveralNodes::kConsistent ? '+' : '-';
+        return ballot(list, options().mpi == WithMpi::kNode && !served_ ? Vote::kStageOnNode : Vote::kStage,
+                      [&] { return consistent + engine_->area().node_name(); });
+    }
+    // All ranks can stage a file that is only read: whether mpio is to open it all the same. What nobody writes through
+    // the server is mpio's, unless all have another reason to keep it. Collective.
+    [[nodiscard]] bool leaves_reading(const OfferedTeam& offered, const char* path) const {
+        const bool keeps = goes_on_ || caches_;
+        const bool written = served_ && offered.team->rank() == 0 && is_written_through(options(), path);
+        const auto all = offered.team->agree(Status::ok(), (keeps ? 1 : 0) + (written ? 2 : 0));
+        return !all || (all.value()[0] < 2 && std::ranges::count(all.value(), 1u) < offered.team->size());
+    }
+
+  private:
+    [[nodiscard]] const Options& options() const { return engine_->options().options; }
+
+    const std::shared_ptr<stage::Engine> engine_ = Session::get().engine();
+    const bool writes_, wanted_;
+    bool goes_on_ = false;   // it is staged and shared already
+    bool served_ = false, caches_ = false, can_ = false;
+    std::optional<stage::Engine::Obstacle> obstacle_;
+};
+
 }   // namespace
 
 // The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
@@ -179,53 +227,31 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool route_stages = !aside_;
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
     if (!aside_ && open == nullptr && is_paused()) aside_ = AsideReason::kPaused;
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    const WithMpi mpi = engine != nullptr ? engine->options().options.mpi : WithMpi::kOff;
     const bool writes = (flags & H5F_ACC_RDWR) != 0;
-    const bool wanted = Session::get().wants(list_, writes);
-    const bool may = !aside_ && mpi != WithMpi::kOff && wanted;
-    const bool goes_on = may && open != nullptr && open->shared();
-    const bool served = may && engine->options().options.forwards();   // a server does not care for nodes
-    const bool caches = may && !writes && what == For::kOpen &&
-                        engine->options().options.read_cache == ReadCacheMode::kOn && may_be_cached(path);
-    const bool beside_a_writer = served && !writes && what == For::kOpen;
-    const auto obstacle = may && writes && !goes_on && !served ? engine->area().obstacle() : std::nullopt;
-    const bool can = goes_on || caches || beside_a_writer || (may && writes && !obstacle);
-    const bool refuses = obstacle && engine->options().options.strict;
-    const Vote mine = mpi == WithMpi::kNode && !served ? Vote::kStageOnNode : Vote::kStage;
-    const bool consistent = can && engine->options().options.nodes == SeveralNodes::kConsistent;
-    auto result = can ? ballot(list_, mine, [&] { return (consistent ? '+' : '-') + engine->area().node_name(); })
-                      : ballot(list_, refuses ? Vote::kRefuse : Vote::kDecline);
+    const OwnPart own(list_, path, writes, what, open.get(), !aside_);
+    auto result = own.vote(list_);
     if (!result) return false;
-    if (refuses || result->any(Vote::kRefuse)) {
-        refusal_ = refuses ? obstacle->status
-                           : Status(Code::kInvalidArgument,
-                                    "another rank refuses its options, or its staging area (strict)");
+    if (own.refuses() || result->any(Vote::kRefuse)) {
+        refusal_ = own.refuses() ? own.obstacle()->status
+                                 : Status(Code::kInvalidArgument,
+                                          "another rank refuses its options, or its staging area (strict)");
         refusal_ = std::move(refusal_).with_context(std::string("open ") + path);
         return false;
     }
-    if (obstacle) {
+    if (const auto& obstacle = own.obstacle()) {
         aside_ = obstacle->reason;
         (void)attempt([&] {
             if (!obstacle->status) warn_once(obstacle->status.message() + "; files are written directly, unstaged");
         });
     }
-    bool declined = result->any(Vote::kDecline);
-    if (!declined && !writes) {
-        // What nobody writes through the server is mpio's, unless all have another reason to keep it.
-        const bool keeps = goes_on || caches;
-        const bool written = served && result->offered.team->rank() == 0 &&
-                             is_written_through(engine->options().options, path);
-        const auto all = result->offered.team->agree(Status::ok(), (keeps ? 1 : 0) + (written ? 2 : 0));
-        declined = !all || (all.value()[0] < 2 && std::ranges::count(all.value(), 1u) < result->offered.team->size());
-    }
+    const bool declined = result->any(Vote::kDecline) || (!writes && own.leaves_reading(result->offered, path));
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
     if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
-            refusal_ = recover_together(*result->offered.team, route_stages ? engine.get() : nullptr, path, writes);
+            refusal_ = recover_together(*result->offered.team, route_stages ? own.engine() : nullptr, path, writes);
         if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
-        else if (!wanted && !aside_) aside_ = AsideReason::kDisabled;
+        else if (!own.wanted() && !aside_) aside_ = AsideReason::kDisabled;
         return false;
     }
     const hid_t ours = Session::get().mpi_driver();
