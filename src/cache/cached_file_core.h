@@ -2,8 +2,8 @@
 //
 // cached_file_core.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead,
 // cached_file_ahead.cc keeps in memory what the cache has no room for, cached_file_replace.cc stores that in the place
-// of other bytes, and cached_file_version.cc compares versions. No other file includes this. Thread-safety: as
-// CachedFile's.
+// of other bytes, cached_file_version.cc compares versions, and cached_file_speed.cc judges whether the cache pays. No
+// other file includes this. Thread-safety: as CachedFile's.
 #pragma once
 
 #include <atomic>

@@ -16,6 +16,7 @@
 #include "cache/further_devices.h"
 #include "cache/replica_files.h"
 #include "io/path.h"
+#include "io/posix_file.h"
 #include "io/process_lock.h"
 #include "io/spare_descriptors.h"
 
@@ -27,7 +28,6 @@ constexpr const char* kCacheFolder = "cache";
 constexpr std::size_t kThreads = 4;                  // two may prefetch
 constexpr std::chrono::milliseconds kIdleMax{200};   // then they end: a program that forks or unshares may mind them
 constexpr std::size_t kWrittenMax = 1024;            // files; of more, those that were written first are forgotten
-constexpr std::size_t kNamedMax = 1000;              // files that are counted by themselves
 // A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
 // difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -117,19 +117,6 @@ Status ReadCache::open_store() {
     return store_problem_;
 }
 
-CacheTotals& ReadCache::of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path) {
-    const bool named = by_path.size() < kNamedMax || by_path.contains(path);
-    return by_path[named ? path : std::string()];
-}
-
-// Without memory a file is counted and not named, here and below.
-void ReadCache::leave_alone(io::File& source, Aside why) noexcept {
-    const std::lock_guard lock(mutex_);
-    ++totals_.asides[static_cast<std::size_t>(why)];
-    if (tally_ != nullptr) tally_->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
-    (void)attempt([&] { ++of_path(by_path_, source.name()).asides[static_cast<std::size_t>(why)]; });
-}
-
 // `make`: if there is none of this version. The error is one of the staging area, as a whole or of this replica.
 Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io::File& source,
                                                      const io::FileTraits& traits, bool make) {
@@ -157,16 +144,14 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
                                     opened.replica->label()});
     if (manner_.for_others) opened.policy.wait_min_ns = kWaitForOthersNs;
     else if (opened.peers != nullptr) opened.policy.wait_min_ns = kWaitWithPeersNs;
-    if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
-    ++totals_.files;
+    counted_.note_opened();
     return opened;
 }
 
 Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io::File>& source, bool may_share) {
     const io::FileTraits traits = source->traits();
     if (traits.local) {
-        leave_alone(*source, Aside::kFast);
+        counted_.note_aside(source->name(), Aside::kFast);
         return std::shared_ptr<CachedFile>();
     }
     const auto identity = source->identity();
@@ -177,7 +162,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
         return std::shared_ptr<CachedFile>();
     // Without times one version looks like the other.
     if (!traits.sure_versions && (state.value().modified_ns == 0 || state.value().changed_ns == 0)) {
-        leave_alone(*source, Aside::kUnsure);
+        counted_.note_aside(source->name(), Aside::kUnsure);
         return std::shared_ptr<CachedFile>();
     }
     const Version version = version_of(identity.value(), state.value());
@@ -197,12 +182,12 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     auto opened = open_replica(version, *source, traits, true);
     FOREBAY_TRY(opened.status());
     if (opened.value().replica == nullptr) {
-        leave_alone(*source, opened.value().why);
+        counted_.note_aside(source->name(), opened.value().why);
         return std::shared_ptr<CachedFile>();
     }
     auto file = std::make_shared<CachedFile>(io::traced_reads(source, trace_), std::move(opened.value().replica),
                                              tasks_, opened.value().policy, std::move(opened.value().peers));
-    if (tally_ != nullptr) file->count_into(*tally_);
+    counted_.follow(*file);
     return file;
 }
 
@@ -211,7 +196,7 @@ std::shared_ptr<CachedFile> ReadCache::begin_trial(const std::shared_ptr<io::Fil
     auto file = std::make_shared<CachedFile>(
         io::traced_reads(source, trace_), std::move(trial), tasks_,
         [this, source, traits](CachedFile::Cause cause) { return attach(source, traits, cause); }, monotonic_ns);
-    if (tally_ != nullptr) file->count_into(*tally_);
+    counted_.follow(*file);
     return file;
 }
 
@@ -219,9 +204,7 @@ std::shared_ptr<CachedFile> ReadCache::open_small(const std::shared_ptr<io::File
                                                   std::unique_ptr<SmallCopy> copy) {
     auto file = begin_trial(source, traits, nullptr);
     file->read_by(std::move(copy));
-    if (tally_ != nullptr) tally_->files.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
-    ++totals_.files;
+    counted_.note_opened();
     return file;
 }
 
@@ -361,7 +344,7 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
     }
     const bool lacks = io::lacks_descriptors(outcome);
     if (lacks) (void)io::SpareDescriptors::of_process().give_all_back();
-    leave_alone(*source, lacks ? Aside::kFull : Aside::kFault);
+    counted_.note_aside(source->name(), lacks ? Aside::kFull : Aside::kFault);
     if (lacks) return nullptr;
     const std::lock_guard lock(store_mutex_);
     if (!std::exchange(warned_, true))
@@ -369,34 +352,9 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
     return nullptr;
 }
 
-void ReadCache::add(const CachedFile& file, CacheTotals& totals) noexcept {
-    const CacheCounters& counters = file.counters();
-    const Aside why = counters.aside.load(std::memory_order_relaxed);
-    if (why != Aside::kNone) ++totals.asides[static_cast<std::size_t>(why)];
-    totals.hit_bytes += counters.hit_bytes.load(std::memory_order_relaxed);
-    totals.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
-    totals.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
-    totals.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
-    totals.unread_bytes += file.unread_bytes();
-    totals.remote_bytes += counters.remote_bytes.load(std::memory_order_relaxed);
-    totals.remote_ns += counters.remote_ns.load(std::memory_order_relaxed);
-    totals.late_answers += counters.late_answers.load(std::memory_order_relaxed);
-    totals.ahead_bytes += counters.ahead_bytes.load(std::memory_order_relaxed);
-    totals.replaced_bytes += counters.replaced_bytes.load(std::memory_order_relaxed);
-}
-
 void ReadCache::note_closed(const CachedFile& file) noexcept {
     if (!manner_.for_others) keep(file);
-    const std::lock_guard lock(mutex_);
-    add(file, totals_);
-    // The reasons of others counted when they came.
-    if (const Aside why = file.counters().aside.load(); file.on_trial() && why != Aside::kNone && tally_ != nullptr)
-        tally_->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
-    (void)attempt([&] {
-        CacheTotals& own = of_path(by_path_, file.name());
-        ++own.files;
-        add(file, own);
-    });
+    counted_.note_closed(file);
 }
 
 // A program may open its file anew for each sample, or each epoch: what it has cached goes with the process.
@@ -514,30 +472,6 @@ void ReadCache::note_written(const io::Identity& identity) {
     std::erase(written_, identity);
     if (written_.size() == kWrittenMax) written_.pop_front();
     written_.push_back(identity);
-}
-
-CacheTotals ReadCache::totals(std::span<const std::shared_ptr<CachedFile>> open) const {
-    CacheTotals totals;
-    {
-        const std::lock_guard lock(mutex_);
-        totals = totals_;
-    }
-    for (const auto& file : open) add(*file, totals);
-    return totals;
-}
-
-std::map<std::string, CacheTotals> ReadCache::totals_by_path(std::span<const std::shared_ptr<CachedFile>> open) const {
-    std::map<std::string, CacheTotals> by_path;
-    {
-        const std::lock_guard lock(mutex_);
-        by_path = by_path_;
-    }
-    for (const auto& file : open) {
-        CacheTotals& own = of_path(by_path, file->name());
-        ++own.files;
-        add(*file, own);
-    }
-    return by_path;
 }
 
 }   // namespace forebay::cache

@@ -10,8 +10,6 @@
 // child makes one of its own, and calls `open` of that; files that were open go on being read by the inherited one.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -20,12 +18,12 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "base/options.h"
 #include "cache/cached_file.h"
+#include "cache/counted_files.h"
 #include "cache/leases.h"
 #include "cache/many_files.h"
 #include "cache/small_copy.h"
@@ -34,15 +32,6 @@
 #include "task/engine.h"
 
 namespace forebay::cache {
-
-// Of all files of the process, or of one.
-struct CacheTotals {
-    std::uint64_t files = 0;   // that were read through the cache; of one file: how often it was opened
-    std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
-    std::uint64_t remote_bytes = 0, remote_ns = 0, late_answers = 0;
-    std::uint64_t ahead_bytes = 0, replaced_bytes = 0;
-    std::array<std::uint64_t, kAsideCount> asides{};   // files of which the reason was the last one
-};
 
 class ReadCache {
   public:
@@ -59,7 +48,7 @@ class ReadCache {
     // Files that are opened from now on may be read from other nodes. Before the first `open`.
     void find_peers_by(FindPeers find) noexcept { find_peers_ = std::move(find); }
     // All that is counted is added there, too, from the next `open` on.
-    void count_into(area::ReadTally& tally) noexcept { tally_ = &tally; }
+    void count_into(area::ReadTally& tally) noexcept { counted_.count_into(tally); }
     ~ReadCache();
     ReadCache(const ReadCache&) = delete;
     ReadCache& operator=(const ReadCache&) = delete;
@@ -87,10 +76,11 @@ class ReadCache {
     [[nodiscard]] std::unique_ptr<io::Lock> begin_writing(io::File& target) noexcept;
 
     // Of the files that were closed, and of these.
-    [[nodiscard]] CacheTotals totals(std::span<const std::shared_ptr<CachedFile>> open = {}) const;
+    [[nodiscard]] CacheTotals totals(CountedFiles::Open open = {}) const { return counted_.totals(open); }
     // The same of each file, by its path. The first 1000 have a name; of the others the sum is under the empty path.
-    [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(
-        std::span<const std::shared_ptr<CachedFile>> open = {}) const;
+    [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(CountedFiles::Open open = {}) const {
+        return counted_.totals_by_path(open);
+    }
     // Nothing is read ahead or stored any more. False: at `until` a thread has not come back from the source or the
     // staging area, and this must stay to the end of the process.
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
@@ -124,12 +114,9 @@ class ReadCache {
     // A worker's replicas stay for later workers of its parent, which removes them here (Keeping::parent).
     void note_opened(const io::Identity& identity);
     void leave_replicas() noexcept;
-    void leave_alone(io::File& source, Aside why) noexcept;
     void note_written(const io::Identity& identity);
     [[nodiscard]] CachePolicy policy_for(const io::FileTraits& traits) const noexcept;
     [[nodiscard]] CachePolicy policy_of_small(const io::FileTraits& traits) const noexcept;
-    static void add(const CachedFile& file, CacheTotals& totals) noexcept;
-    static CacheTotals& of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path);
 
     const Options& options_;
     const io::Trace trace_;
@@ -138,10 +125,8 @@ class ReadCache {
     const std::shared_ptr<SharedBudget> pending_;
     Leases leases_;
     FindPeers find_peers_;
-    area::ReadTally* tally_ = nullptr;
-    mutable std::mutex mutex_;   // guards what follows; never held over a call of the system
-    CacheTotals totals_;
-    std::map<std::string, CacheTotals> by_path_;
+    CountedFiles counted_;
+    mutable std::mutex mutex_;           // guards what follows; never held over a call of the system
     std::deque<io::Identity> written_;   // by this process, the last ones; with prefetch=written
     std::set<io::Identity> opened_;      // whose replicas may be temporal; the first ones
     struct KnownTrial {

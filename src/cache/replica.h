@@ -4,7 +4,7 @@
 // share (presence.h). Readers need neither lock nor memory. Whoever stores claims a unit first; a claim ends with its
 // object, and with the process: another process takes over what a dead one had claimed. After a crash at any instant a
 // block that counts is whole. Thread-safety: all calls from any thread. Blocks on reads and writes of the staging area;
-// `await` for so long at most.
+// `await` for so long at most. replica_open.cc opens replicas, and replica_verify.cc compares them.
 #pragma once
 
 #include <chrono>

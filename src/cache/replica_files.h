@@ -1,8 +1,13 @@
-// Names in the folder of a replica (docs/cache-format.md), and how long its lock is waited for.
+// Names in the folder of a replica (docs/cache-format.md), how long its lock is waited for, and the error of a cache
+// without room.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <string_view>
+
+#include "base/status.h"
 
 namespace forebay::cache {
 
@@ -11,5 +16,11 @@ inline constexpr const char* kPresenceFile = "presence";
 inline constexpr std::string_view kOwnerPrefix = "owner-";
 inline constexpr std::string_view kParentPrefix = "parent-";
 inline constexpr std::chrono::milliseconds kFolderPatience{500};
+
+// The file that the owner with this number locks.
+[[nodiscard]] inline std::string owner_file(std::uint32_t number) {
+    return std::string(kOwnerPrefix) + std::to_string(number);
+}
+[[nodiscard]] inline Status cache_is_full() { return {Code::kNoSpace, "the cache is full"}; }
 
 }   // namespace forebay::cache

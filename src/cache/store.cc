@@ -25,24 +25,6 @@ constexpr std::uint64_t kMapShareMax = 8, kMapShareOfAll = 256;   // parts of th
 // A folder that somebody removes while it is opened is made anew so often.
 constexpr int kFolderTries = 5;
 
-// Whether a process that lives has one of the numbers of owners in a replica's folder, or writes its source.
-bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names) {
-    return std::ranges::any_of(names, [&](const std::string& name) {
-        if (!name.starts_with(kOwnerPrefix) && !name.starts_with(kWriterPrefix)) return false;
-        const auto holder = folder.holder_of(name);
-        return !holder || holder.value() == io::Holder::kSomebody;
-    });
-}
-
-// Whether a process runs whose workers have used it. `without_own`: other than this one.
-bool has_parent(const std::vector<std::string>& names, bool without_own) {
-    return std::ranges::any_of(names, [&](const std::string& name) {
-        if (!name.starts_with(kParentPrefix)) return false;
-        const auto parent = area::process_of_name(std::string_view(name).substr(kParentPrefix.size()));
-        return parent && area::is_seen_running(*parent) && !(without_own && area::is_this_process(*parent));
-    });
-}
-
 // What goes first comes first.
 void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
     std::ranges::stable_sort(views, [&](const ReplicaView& one, const ReplicaView& other) {
@@ -54,16 +36,6 @@ void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
         }
         return one.used_ns < other.used_ns;
     });
-}
-
-// Whether a folder may be one of a replica: nothing of anybody else's is ever removed.
-bool is_replica_name(std::string_view name) {
-    const std::size_t dash = name.find('-');
-    const auto is_number = [](std::string_view part) {
-        return !part.empty() && part.size() <= 16 &&
-               part.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-    };
-    return dash != std::string_view::npos && is_number(name.substr(0, dash)) && is_number(name.substr(dash + 1));
 }
 
 // Whoever has it mapped sees it. Nothing is mapped here, so nothing can fault.
@@ -88,78 +60,7 @@ Result<std::unique_ptr<io::Lock>> hold_as_writer(io::Directory& folder) {
     return Status(Code::kUnavailable, "too many processes write the file");
 }
 
-std::string read_source(io::Directory& folder) {
-    std::string path;
-    const auto file = folder.open_file(kSourceFile, io::OpenMode::kRead);
-    if (!file) return path;
-    path.resize(kSourcePathMax);
-    const auto read = file.value()->read_at(0, std::as_writable_bytes(std::span(path)));
-    path.resize(read ? read.value() : 0);
-    return path;
-}
-
-// The errors are those of looking; what is no map is told by the state.
-Result<ReplicaView> view(const std::string& name, io::Directory& folder, bool without_own = false) {
-    const auto names = folder.list();
-    if (!names) return names.status();
-    ReplicaView view;
-    view.name = name;
-    view.in_use = somebody_uses(folder, names.value());
-    view.has_parent = has_parent(names.value(), without_own);
-    auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
-    if (!file && name == kSmallFilesFolder) {
-        if (const auto ring = SmallFiles::view(folder)) {
-            view.path = "(copies of small files)";
-            view.state = ReplicaView::State::kValid;
-            view.map_bytes = ring->taken_bytes;
-            view.used_ns = ring->used_ns;
-            view.made_ns = ring->made_ns;
-            view.permanent = ring->permanent;
-            return view;
-        }
-    }
-    if (!file) return file.status().code() == Code::kNotFound ? Result<ReplicaView>(view) : file.status();
-    const auto size = file.value()->size();
-    if (!size) return size.status();
-    view.map_bytes = size.value();
-    view.state = ReplicaView::State::kUnknown;
-    alignas(PresenceHeader) std::array<std::byte, sizeof(PresenceHeader)> bytes{};
-    const auto read = file.value()->read_at(0, bytes);
-    if (!read) return read.status();
-    const auto& header = *reinterpret_cast<const PresenceHeader*>(bytes.data());
-    if (read.value() < bytes.size() || !Presence::check(header)) return view;
-    const bool valid = header.state.load() == MapState::kValid;
-    view.state = valid ? ReplicaView::State::kValid : ReplicaView::State::kVoid;
-    view.source = header.source;
-    const std::uint64_t blocks_max = view.map_bytes / sizeof(UnitEntry) * kUnitBlocks;   // more cannot be told there
-    for (std::uint32_t device = 0; device < kDevicesMax; ++device) {
-        const std::uint64_t bytes = device == 0 ? header.stored_bytes.load() : header.device_bytes[device].load();
-        view.device_bytes[device] = std::min(bytes, blocks_max * kBlockBytes);
-        view.stored_bytes += view.device_bytes[device];
-    }
-    view.opens = header.opens.load();
-    view.used_ns = header.used_ns.load();
-    view.made_ns = header.made_ns;
-    view.pinned = (header.flags.load() & kPinned) != 0;
-    view.permanent = (header.flags.load() & kPermanent) != 0;
-    view.path = read_source(folder);
-    return view;
-}
-
 }   // namespace
-
-std::vector<ReplicaView> list_replicas(io::Directory& cache) {
-    std::vector<ReplicaView> views;
-    const auto names = cache.list();
-    if (!names) return views;
-    for (const std::string& name : names.value()) {
-        if (!is_replica_name(name)) continue;
-        auto folder = cache.open_directory(name);
-        if (!folder) continue;
-        if (auto seen = view(name, *folder.value())) views.push_back(std::move(seen).value());
-    }
-    return views;
-}
 
 // Of one replica. Keeps the store, which may have been closed meanwhile.
 class Store::Share final : public Account {
@@ -268,7 +169,7 @@ bool Store::is_leftover_part(const std::string& name, std::uint64_t made_ns) {
     if (!folder) return folder.status().code() == Code::kNotFound;
     const auto locked = folder.value()->lock(io::Directory::Patience::kTry);
     if (!locked) return false;
-    const auto seen = view(name, *folder.value());
+    const auto seen = view_replica(name, *folder.value());
     return seen && seen.value().state != ReplicaView::State::kUnknown && seen.value().made_ns != made_ns;
 }
 
@@ -393,7 +294,7 @@ std::optional<ReplicaView> Store::remove(const std::string& name, Which which, i
     {
         const auto locked = folder.value()->lock(patience);
         if (!locked) return std::nullopt;
-        const auto seen = view(name, *folder.value(), which == Which::kOwn);
+        const auto seen = view_replica(name, *folder.value(), which == Which::kOwn);
         if (!seen || seen.value().in_use) return std::nullopt;
         if (which != Which::kUnused && !seen.value().is_leftover()) return std::nullopt;
         gone = seen.value();

@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "cache/device.h"
 #include "cache/replica.h"
+#include "cache/replica_view.h"
 #include "cache/small_files.h"
 #include "io/file.h"
 
@@ -59,32 +60,6 @@ struct StoreSetup {
     using OpenPart = std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)>;
     OpenPart open_part = {};
 };
-
-// One replica, as commands show it. What its files say is believed only as far as it is possible.
-struct ReplicaView {
-    std::string name;   // of its folder: "<device>-<inode>"
-    std::string path;   // of the source, when it was opened first: any bytes; empty: unknown
-    Version source;
-    std::uint64_t stored_bytes = 0, map_bytes = 0, opens = 0, used_ns = 0, made_ns = 0;
-    std::array<std::uint64_t, kDevicesMax> device_bytes{};   // stored_bytes, by device
-    bool in_use = false, pinned = false, permanent = false;
-    bool has_parent = false;   // workers of a process that runs have used it
-    // kUnknown: there is a map, and it is none of this version of the format.
-    enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
-
-    // Of the accounts.
-    [[nodiscard]] std::uint64_t bytes() const noexcept { return stored_bytes + map_bytes; }
-    [[nodiscard]] std::uint64_t bytes_on(std::uint32_t device) const noexcept {
-        return device_bytes[device] + (device == 0 ? map_bytes : 0);
-    }
-    // Nobody has any use for it.
-    [[nodiscard]] bool is_leftover() const noexcept {
-        return !in_use && !has_parent &&
-               (state == State::kNone || state == State::kVoid || (state == State::kValid && !permanent && !pinned));
-    }
-};
-// Those in the folder `cache`; what cannot be read is left out. Changes nothing.
-[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
 
 class Store final : public std::enable_shared_from_this<Store> {
   public:

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+
+#include "io/posix_call.h"
 
 namespace forebay::io {
 
@@ -41,6 +44,11 @@ bool await_lock(int number, std::chrono::milliseconds at_most, const std::functi
     }
     if (closed >= 0) ::close(closed);
     return true;
+}
+
+bool await_exclusive_lock(int number, std::chrono::milliseconds at_most) {
+    return await_lock(number, at_most,
+                      [](int own) { return restarted([&] { return ::flock(own, LOCK_EX | LOCK_NB); }) == 0; });
 }
 
 }   // namespace forebay::io

@@ -13,4 +13,7 @@ namespace forebay::io {
 [[nodiscard]] bool await_lock(int number, std::chrono::milliseconds at_most,
                               const std::function<bool(int number)>& try_lock);
 
+// The same with `flock(number, LOCK_EX | LOCK_NB)`, which is restarted after a signal.
+[[nodiscard]] bool await_exclusive_lock(int number, std::chrono::milliseconds at_most);
+
 }   // namespace forebay::io

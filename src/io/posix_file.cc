@@ -1,6 +1,5 @@
 #include "io/posix_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
@@ -25,9 +24,9 @@
 #include "io/lock_wait.h"
 #include "io/open_existing.h"
 #include "io/path.h"
+#include "io/posix_call.h"
 #include "io/posix_mapping.h"
 #include "io/process_limits.h"
-#include "io/process_lock.h"
 
 namespace forebay::io {
 
@@ -36,19 +35,6 @@ namespace {
 // Linux transfers at most 0x7ffff000 bytes per call; a round number below keeps the pieces aligned.
 constexpr std::size_t kTransferMax = std::size_t{1} << 30;
 constexpr std::size_t kPiecesMax = 1024;   // IOV_MAX on Linux
-
-template <class Call>
-auto restarted(Call call) {
-    for (;;) {
-        const auto result = call();
-        if (result >= 0 || errno != EINTR) return result;
-    }
-}
-
-std::uint64_t modified_ns(const struct stat& facts) {
-    return static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(facts.st_mtim.tv_nsec);
-}
 
 std::uint64_t nanoseconds(const struct statx_timestamp& time) noexcept {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
@@ -74,7 +60,7 @@ off_t as_off(std::uint64_t value) { return static_cast<off_t>(value); }
 
 class PosixFile final : public File {
   public:
-    // `staging`: a file of forebay's own, which never grows beyond what the process may write (ulimit -f).
+    // `staging`: as `make_staging_file` says.
     PosixFile(std::shared_ptr<Descriptor> descriptor, std::string name, bool staging)
         : descriptor_(std::move(descriptor)), name_(std::move(name)), staging_(staging) {}
 
@@ -274,189 +260,6 @@ class PosixFile final : public File {
     const bool staging_;
 };
 
-// Of an open file of its own, so that closing it ends the lock.
-class PosixLock final : public Lock {
-  public:
-    PosixLock(int descriptor, std::string path) noexcept
-        : descriptor_(descriptor, std::move(path), O_RDONLY | O_DIRECTORY) {}
-
-  private:
-    Descriptor descriptor_;
-};
-
-// Whether the lock was had; else errno says why.
-bool lock_within(int directory, std::chrono::milliseconds at_most) {
-    return await_lock(directory, at_most,
-                      [](int number) { return restarted([&] { return ::flock(number, LOCK_EX | LOCK_NB); }) == 0; });
-}
-
-class PosixDirectory final : public Directory {
-  public:
-    PosixDirectory(int descriptor, std::string name)
-        : descriptor_(descriptor, complete_path(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW), name_(std::move(name)) {}
-
-    const std::string& name() const noexcept override { return name_; }
-
-    Result<std::unique_ptr<File>> open_file(const std::string& name, OpenMode mode) override {
-        int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;   // nobody's pipe is waited for
-        switch (mode) {
-            case OpenMode::kRead: flags |= O_RDONLY; break;
-            case OpenMode::kReadWrite: flags |= O_RDWR; break;
-            case OpenMode::kCreateNew: flags |= O_RDWR | O_CREAT | O_EXCL; break;
-        }
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        const int descriptor = restarted([&] { return ::openat(use.value().number(), name.c_str(), flags, 0600); });
-        if (descriptor < 0) return failure("open", name);
-        auto owned = std::make_shared<Descriptor>(descriptor, complete_path(path_of(name)), flags);
-        return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(owned), path_of(name), true));
-    }
-
-    Result<std::unique_ptr<Directory>> create_directory(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        if (restarted([&] { return ::mkdirat(use.value().number(), name.c_str(), 0700); }) != 0)
-            return failure("create directory", name);
-        return open_directory(name);
-    }
-
-    Result<std::unique_ptr<Directory>> open_directory(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        const int descriptor = restarted([&] {
-            return ::openat(use.value().number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        });
-        if (descriptor < 0) return failure("open directory", name);
-        return std::unique_ptr<Directory>(std::make_unique<PosixDirectory>(descriptor, path_of(name)));
-    }
-
-    Status remove_file(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        if (restarted([&] { return ::unlinkat(use.value().number(), name.c_str(), 0); }) != 0)
-            return failure("remove", name);
-        return Status::ok();
-    }
-
-    Status remove_directory(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        if (restarted([&] { return ::unlinkat(use.value().number(), name.c_str(), AT_REMOVEDIR); }) != 0)
-            return failure("remove directory", name);
-        return Status::ok();
-    }
-
-    Result<std::vector<std::string>> list() override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        const int descriptor = restarted([&] {
-            return ::openat(use.value().number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        });
-        if (descriptor < 0) return failure("list", ".");
-        DIR* stream = ::fdopendir(descriptor);
-        if (stream == nullptr) {
-            ::close(descriptor);
-            return failure("list", ".");
-        }
-        struct Close {
-            void operator()(DIR* open) const noexcept { ::closedir(open); }
-        };
-        std::unique_ptr<DIR, Close> closing(stream);   // also if there is no memory for a name
-        std::vector<std::string> names;
-        errno = 0;
-        while (const dirent* entry = ::readdir(stream)) {
-            const std::string name = entry->d_name;
-            if (name != "." && name != "..") names.push_back(name);
-            errno = 0;
-        }
-        const int error = errno;
-        closing.reset();
-        errno = error;
-        if (error != 0) return failure("list", ".");
-        std::sort(names.begin(), names.end());
-        return names;
-    }
-
-    Status sync() override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        if (restarted([&] { return ::fsync(use.value().number()); }) != 0) return failure("sync", ".");
-        return Status::ok();
-    }
-
-    Result<Facts> facts(const std::string& name) override {
-        struct stat found{};
-        if (name != "." || !is_at_rest_as(found)) {
-            const auto use = descriptor_.use();
-            const bool itself = name == ".";   // that takes no descriptor, if the process has none left
-            if (!use && !itself) return use.status();
-            const int outcome = use ? ::fstatat(use.value().number(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW)
-                                    : ::lstat(name_.c_str(), &found);
-            if (outcome != 0) return failure("stat", name);
-        }
-        Facts facts;
-        facts.owner = found.st_uid;
-        facts.mode = found.st_mode & 07777;
-        facts.modified_ns = modified_ns(found);
-        if (S_ISREG(found.st_mode)) facts.kind = Facts::Kind::kFile;
-        else if (S_ISDIR(found.st_mode)) facts.kind = Facts::Kind::kDirectory;
-        else if (S_ISLNK(found.st_mode)) facts.kind = Facts::Kind::kSymbolicLink;
-        return facts;
-    }
-
-    Result<std::unique_ptr<Lock>> lock(Patience patience) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        const int own = restarted([&] {
-            return ::openat(use.value().number(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        });
-        if (own < 0) return failure("open", ".");
-        auto lock = std::make_unique<PosixLock>(own, name_);
-        if (patience.at_most ? lock_within(own, *patience.at_most)
-                             : restarted([&] { return ::flock(own, LOCK_EX); }) == 0)
-            return std::unique_ptr<Lock>(std::move(lock));
-        if (errno == EWOULDBLOCK)
-            return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
-        return Status::from_errno(errno, "lock " + name_);
-    }
-
-    void rest() noexcept override { descriptor_.rest(); }
-
-    Result<std::unique_ptr<Lock>> hold(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        auto lock = ProcessLock::take(use.value().number(), name, path_of(name));
-        if (!lock) return lock.status();
-        return std::unique_ptr<Lock>(std::move(lock).value());
-    }
-    Result<Holder> holder_of(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        return ProcessLock::holder(use.value().number(), name, path_of(name));
-    }
-    Result<std::unique_ptr<Lock>> keep_free(const std::string& name) override {
-        const auto use = descriptor_.use();
-        if (!use) return use.status();
-        return ProcessLock::keep_free(use.value().number(), name, path_of(name));
-    }
-
-  private:
-    std::string path_of(const std::string& name) const { return name_ + "/" + name; }
-    // It has no descriptor, and the path tells of it what one that is opened for this call would.
-    bool is_at_rest_as(struct stat& found) const {
-        const auto known = descriptor_.number() < 0 ? descriptor_.identity() : std::nullopt;
-        return known && ::lstat(name_.c_str(), &found) == 0 && found.st_dev == known->device &&
-               found.st_ino == known->inode;
-    }
-    Status failure(const char* call, const std::string& name) const {
-        const int error = errno;
-        return Status::from_errno(error, fmt::format("{} {}", call, path_of(name)));
-    }
-
-    Descriptor descriptor_;
-    const std::string name_;
-};
-
 }   // namespace
 
 std::unique_ptr<File> adopt_posix_file(int descriptor, std::string name) {
@@ -468,6 +271,10 @@ std::unique_ptr<File> adopt_posix_file(int descriptor, std::string name) {
 
 std::unique_ptr<File> make_posix_file(std::shared_ptr<Descriptor> descriptor, std::string name) {
     return std::make_unique<PosixFile>(std::move(descriptor), std::move(name), false);
+}
+
+std::unique_ptr<File> make_staging_file(std::shared_ptr<Descriptor> descriptor, std::string name) {
+    return std::make_unique<PosixFile>(std::move(descriptor), std::move(name), true);
 }
 
 std::shared_ptr<Descriptor> descriptor_of(File& file) noexcept {
@@ -532,7 +339,7 @@ Status check_existing(int descriptor, const std::string& path, ExistingFile& exi
 
 // With the descriptor's own word of it, so that what is opened anew is locked again.
 bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
-    if (at_most.count() > 0 && !lock_within(descriptor.number(), at_most)) return false;
+    if (at_most.count() > 0 && !await_exclusive_lock(descriptor.number(), at_most)) return false;
     return descriptor.lock(LOCK_EX | LOCK_NB);
 }
 
@@ -555,14 +362,6 @@ Result<ExistingFile> existing_file(const std::shared_ptr<Descriptor>& descriptor
     ExistingFile existing = existing_by(descriptor, path);
     FOREBAY_TRY(check_existing(use.value().number(), path, existing));
     return existing;
-}
-
-Result<std::unique_ptr<Directory>> open_posix_directory(const std::string& path) {
-    const int descriptor = restarted([&] {
-        return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    });
-    if (descriptor < 0) return Status::from_errno(errno, "open directory " + path);
-    return std::unique_ptr<Directory>(std::make_unique<PosixDirectory>(descriptor, path));
 }
 
 }   // namespace forebay::io

@@ -1,4 +1,4 @@
-// The operating system's files behind the seam of io/file.h.
+// The operating system's files and directories behind the seam of io/file.h.
 //
 // System calls are restarted after EINTR and continued after short transfers; every other failure is a
 // Status that names the call, the offset, the length and the file.
@@ -20,6 +20,9 @@ namespace forebay::io {
 
 // The same of a descriptor that is shared with whoever opened the file: there is one for each open file.
 [[nodiscard]] std::unique_ptr<File> make_posix_file(std::shared_ptr<Descriptor> descriptor, std::string name);
+
+// The same of a file that forebay has made for itself: it never grows beyond the process's limit for files (ulimit -f).
+[[nodiscard]] std::unique_ptr<File> make_staging_file(std::shared_ptr<Descriptor> descriptor, std::string name);
 
 [[nodiscard]] Result<Identity> identify(int descriptor, const std::string& name);
 

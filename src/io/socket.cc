@@ -19,8 +19,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "io/own_descriptor.h"
@@ -32,7 +30,6 @@ namespace {
 
 constexpr int kBacklog = 128;
 constexpr std::size_t kSentPiecesMax = 64;
-constexpr unsigned kEstablished = 1, kListening = 10;   // in /proc/net/tcp
 
 union AnyAddress {
     sockaddr any;
@@ -59,68 +56,6 @@ Result<socklen_t> make_address(const Address& address, AnyAddress& made) {
 int make_socket(const Address& address) {
     return ::socket(address.path.empty() ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
-
-struct Ends {
-    bool is_unix = false;
-    sockaddr_in own{}, other{};   // of TCP
-};
-
-Result<Ends> ends_of(int number) {
-    AnyAddress own{}, other{};
-    socklen_t own_length = sizeof own, other_length = sizeof other;
-    if (::getsockname(number, &own.any, &own_length) != 0 || ::getpeername(number, &other.any, &other_length) != 0)
-        return Status::from_errno(errno, "look who is at the other end of a socket");
-    return Ends{own.any.sa_family == AF_UNIX, own.tcp, other.tcp};
-}
-
-// As /proc/net/tcp writes an address: the bytes of the number in memory, then the port.
-std::string as_in_proc(const sockaddr_in& address) {
-    return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
-}
-
-// The user of a line of the table.
-template <class Fits>
-Result<std::uint32_t> user_in_table(const Fits& fits) {
-    std::ifstream table("/proc/net/tcp");
-    std::string line;
-    while (std::getline(table, line)) {
-        std::istringstream words(line);
-        std::string number, local, remote, queues, timer, retransmitted;
-        unsigned state = 0;
-        std::uint32_t user = 0;
-        if (words >> number >> local >> remote >> std::hex >> state >> queues >> timer >> retransmitted >> std::dec >>
-                user &&
-            fits(local, remote, state))
-            return user;
-    }
-    return Status(Code::kPermissionDenied, "the user at the other end of a TCP connection is not in /proc/net/tcp");
-}
-
-// Only the owner of the other end can have it listed like that while this end is connected.
-Result<std::uint32_t> user_of_tcp(const Ends& ends) {
-    const std::string other = as_in_proc(ends.other), own = as_in_proc(ends.own);
-    return user_in_table([&](const std::string& local, const std::string& remote, unsigned state) {
-        return local == other && remote == own && state == kEstablished;
-    });
-}
-
-// Until a connection has been accepted its own line names root. At one port listeners of one user only can be.
-Result<std::uint32_t> listener_of_tcp(const Ends& ends) {
-    sockaddr_in everywhere = ends.other;
-    everywhere.sin_addr.s_addr = htonl(INADDR_ANY);
-    const std::string other = as_in_proc(ends.other), any = as_in_proc(everywhere);
-    const auto listens_at = [](const std::string& address) {
-        return user_in_table([&](const std::string& local, const std::string&, unsigned state) {
-            return local == address && state == kListening;
-        });
-    };
-    const auto exact = listens_at(other);   // the more exact address gets the connections
-    return exact ? exact : listens_at(any);
-}
-
-}   // namespace
-
-namespace {
 
 Status look_up(const std::string& host, std::uint32_t& found) {
     in_addr parsed{};
@@ -163,12 +98,6 @@ int end_of_connecting(int number, std::chrono::seconds patience) {
     int error = 0;
     socklen_t length = sizeof error;
     return ::getsockopt(number, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
-}
-
-// No process listens, and the system gave this socket the port that it connects to (RFC 9293, 3.5: simultaneous open).
-bool is_own_peer(int number) {
-    const auto ends = ends_of(number);
-    return ends && as_in_proc(ends.value().own) == as_in_proc(ends.value().other);
 }
 
 }   // namespace
@@ -268,7 +197,7 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     while (error == EINTR && !address.path.empty()) error = connect_once();
     if (error == EINTR) error = end_of_connecting(number, patience);
     if (error == EINPROGRESS) error = ETIMEDOUT;
-    if (error == 0 && address.path.empty() && is_own_peer(number)) error = ECONNREFUSED;
+    if (error == 0 && address.path.empty() && socket->is_own_peer()) error = ECONNREFUSED;
     if (error != 0) return Status::from_errno(error, "connect to " + format_address(address));
     if (address.path.empty()) watch_other_side(number);
     return socket;
@@ -371,41 +300,6 @@ std::chrono::milliseconds Socket::receiving_patience() const noexcept {
     socklen_t length = sizeof patience;
     if (::getsockopt(number_, SOL_SOCKET, SO_RCVTIMEO, &patience, &length) != 0) return {};
     return std::chrono::seconds(patience.tv_sec) + std::chrono::milliseconds(patience.tv_usec / 1000);
-}
-
-Result<std::uint32_t> Socket::own_host() const {
-    const auto ends = ends_of(number_);
-    if (!ends) return ends.status();
-    return ends.value().is_unix ? 0 : ntohl(ends.value().own.sin_addr.s_addr);
-}
-
-bool Socket::is_local() const {
-    const auto ends = ends_of(number_);
-    if (!ends) return false;
-    const auto is_loopback = [](const sockaddr_in& end) { return ntohl(end.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET; };
-    return ends.value().is_unix || (is_loopback(ends.value().own) && is_loopback(ends.value().other));
-}
-
-bool Socket::is_unix() const noexcept {
-    const auto ends = ends_of(number_);
-    return ends && ends.value().is_unix;
-}
-
-Result<std::uint32_t> Socket::peer_user() const {
-    const auto ends = ends_of(number_);
-    if (!ends) return ends.status();
-    if (!ends.value().is_unix) return user_of_tcp(ends.value());
-    ucred user{};
-    socklen_t length = sizeof user;
-    if (::getsockopt(number_, SOL_SOCKET, SO_PEERCRED, &user, &length) != 0)
-        return Status::from_errno(errno, "look who is at the other end of a socket");
-    return user.uid;
-}
-
-Result<std::uint32_t> Socket::listening_user() const {
-    const auto ends = ends_of(number_);
-    if (!ends) return ends.status();
-    return ends.value().is_unix ? peer_user() : listener_of_tcp(ends.value());
 }
 
 Result<bool> Socket::await_input(int wake) const {

@@ -94,6 +94,9 @@ class Socket {
   private:
     [[nodiscard]] Status check_ours() const;
     [[nodiscard]] Status await_bytes() const;
+    // Whether the system gave this socket the port that it connects to, as no process listens there (RFC 9293, 3.5:
+    // simultaneous open).
+    [[nodiscard]] bool is_own_peer() const;
     int number_;
     std::uint64_t inode_ = 0;   // of the socket
     ClosedOnFork forked_;

@@ -190,7 +190,7 @@ class OwnPart {
 
     [[nodiscard]] stage::Engine* engine() const noexcept { return engine_.get(); }
     [[nodiscard]] bool wanted() const noexcept { return wanted_; }
-    [[nodiscard]] const std::optional<stage::Engine::Obstacle>& obstacle() const noexcept { return obstacle_; }
+    [[nodiscard]] const std::optional<stage::ProcessArea::Obstacle>& obstacle() const noexcept { return obstacle_; }
     [[nodiscard]] bool refuses() const { return obstacle_ && options().strict; }
     // Collective, as `ballot`.
     [[nodiscard]] std::optional<Ballot> vote(hid_t list) const {
@@ -215,7 +215,7 @@ class OwnPart {
     const bool writes_, wanted_;
     bool goes_on_ = false;   // it is staged and shared already
     bool served_ = false, caches_ = false, can_ = false;
-    std::optional<stage::Engine::Obstacle> obstacle_;
+    std::optional<stage::ProcessArea::Obstacle> obstacle_;
 };
 
 }   // namespace

@@ -2,33 +2,26 @@
 
 #include <sys/file.h>
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 
-#include "cache/small_copy.h"
-#include "file/local_file.h"
 #include "hdf5/call_scope.h"
 #include "hdf5/driver/deferred_descriptor.h"
 #include "hdf5/driver/driver_base.h"
-#include "hdf5/driver/forwarding.h"
-#include "hdf5/driver/open_recovery.h"
+#include "hdf5/driver/serial_file.h"
+#include "hdf5/driver/serial_lock.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/open_files.h"
 #include "hdf5/pause.h"
 #include "hdf5/session.h"
-#include "hdf5/warning.h"
-#include "io/lock_wait.h"
 #include "io/made_file.h"
 #include "stage/async_requests.h"
 
@@ -38,21 +31,6 @@ namespace {
 
 using file::ProgramFile;
 using stage::ByteClass;
-
-struct SerialFile : DriverFile {
-    Locked locked = Locked::kNot;
-    // Locked for writing, for whoever outlives this handle.
-    std::shared_ptr<std::atomic<bool>> holds_lock = std::make_shared<std::atomic<bool>>(false);
-    bool ignore_disabled_locks = false;
-    bool family_to_single = false;               // set by h5repart
-    bool emptied = false;                        // by the open, or made
-    bool leftovers_seen = false;                 // nothing of a dead process is missing in it
-    bool closes_awaited = false;                 // nor of one that has closed it without waiting
-    Status refused;                              // unless this says why it must not be used
-    bool by_lease = false;                       // it is not open: nothing needs to be asked of it
-    std::shared_ptr<cache::LeasedFile> leased;   // until it is attached
-    bool shown = false;   // what is read is the last flush of another program (wire/snapshot_file.h)
-};
 
 SerialFile& self_of(H5FD_t* file) noexcept { return *as_file<SerialFile>(file); }
 
@@ -83,94 +61,6 @@ void read_access_list(hid_t list, SerialFile& file) {
     host().H5Pget(list, "object_flush_cb", &flush);
     constexpr std::size_t kNoneSet = SIZE_MAX;   // the default since 2.0 (H5PB_SIZE_DEFAULT_VALUE)
     file.open->holds_raw_data = (page_buffer_bytes > 0 && page_buffer_bytes != kNoneSet) || flush.function != nullptr;
-}
-
-// Of a file that was emptied: what dead processes have left of it is void, also of one that has died since.
-bool give_up_leftovers(const char* function, const OpenFile& file, stage::Engine& engine) {
-    const Status forgotten = engine.leftovers().forget_before(file.identity, file.path, true);
-    if (!forgotten) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forgotten.message().c_str());
-    return forgotten.is_ok();
-}
-
-// HDF5 may go on after a call that has failed: so what was found once holds for this handle.
-bool may_be_used(const char* function, SerialFile& file, const Status& found = Status::ok()) {
-    if (!found && file.refused.is_ok()) file.refused = found;
-    if (file.refused) return true;
-    push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, file.refused.message().c_str());
-    return false;
-}
-
-// Before anything is read of a file, and once it is locked, if HDF5 locks it: brings home what dead processes have left
-// of it. One of them may have died while this one waited for its lock. The failure is on the error stack.
-bool see_leftovers(const char* function, SerialFile& file, stage::Engine& engine) {
-    if (file.emptied) return file.locked == Locked::kNot || give_up_leftovers(function, *file.open, engine);
-    if (std::exchange(file.leftovers_seen, true)) return may_be_used(function, file);
-    return may_be_used(function, file, recover_alone(*file.open, engine, file.locked));
-}
-
-// Before it is locked, and before anything is read of it or lost: this process, or another one, may have closed it
-// without waiting. Not as it is opened: HDF5 opens a file that it is to empty twice, and lets the first one go unused.
-bool await_closed(const char* function, SerialFile& file, stage::Engine& engine) {
-    if (std::exchange(file.closes_awaited, true)) return may_be_used(function, file);
-    using Before = stage::DeferredCloses::Before;
-    return may_be_used(function, file,
-                       engine.closes().await(file.open->identity, file.emptied ? Before::kDrop : Before::kUse));
-}
-
-// A forked child reads a file that it has inherited, and that no handle writes here, through an engine of its own: that
-// one stores what it reads, and counts it. Without it the parent's engine goes on, which reads the file itself.
-void leave_parents_engine(SerialFile& file) {
-    OpenFile& open = *file.open;
-    if (open.writable || open.aside || file.shown || !open.file->engine().files().only_read(open.file->staged()))
-        return;
-    std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    if (engine == nullptr || engine->inherited()) return;
-    const Options& options = engine->options().options;
-    if (options.read_cache == ReadCacheMode::kOff || options.forwards()) return;
-    stage::OpenTarget target = target_of(open);
-    if (file.by_lease) target.known_as = open.identity;
-    Result<stage::Attached> attached = engine->attach(std::move(target));
-    if (!attached) return;
-    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), false);
-}
-
-// Attaches the file to the engine, once; `prepare` as in stage::OpenTarget. The failure is on the error stack.
-ProgramFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {}) {
-    OpenFile& open = *file.open;
-    if (open.file != nullptr) {
-        if (open.file->engine().inherited()) leave_parents_engine(file);
-        return open.file.get();
-    }
-    std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    if (engine == nullptr) {
-        push_error(function, host().H5E_VFL_g, host().H5E_CANTINIT_g, "the staging engine has ended");
-        return nullptr;
-    }
-    if (!await_closed(function, file, *engine) || !see_leftovers(function, file, *engine)) return nullptr;
-    stage::OpenTarget target = target_of(open);
-    target.prepare = std::move(prepare);
-    target.leased = std::move(file.leased);
-    if (file.by_lease) target.known_as = open.identity;
-    // What this process writes itself it sees in any case.
-    const bool own = !target.writable && engine->files().find(open.identity) != nullptr;
-    const Opening opening{file.emptied, file.locked, file.holds_lock};
-    const Status forwarded = own ? Status::ok() : forward(target, engine->options(), open, opening);
-    if (!forwarded) {
-        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forwarded.message().c_str());
-        return nullptr;
-    }
-    file.shown = !target.writable && target.aside == ledger::AsideReason::kForwarded;
-    Result<stage::Attached> attached = engine->attach(std::move(target));
-    if (!attached) {
-        // Without its errno, which callers would take for that of the file: what failed is the staging.
-        push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, attached.status().message().c_str());
-        return nullptr;
-    }
-    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), open.writable);
-    file.end_of_file = open.file->size();
-    return open.file.get();
 }
 
 void push_open_error(const char* function, const char* name, unsigned flags, int o_flags, int error) {
@@ -433,94 +323,6 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
         self.end_of_file = self.end_allocated;
         return 0;
     });
-}
-
-// What is read is no state of the file that its writer's lock guards.
-bool shown(const char* function, SerialFile& file) {
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    if (file.open->writable || engine == nullptr || !engine->options().options.forwards()) return false;
-    return attached(function, file) != nullptr && file.shown;
-}
-
-// A client of the staging server has the file locked, or the server after it: for as long as what was written comes to
-// its end. Others wait for that, as they do where programs stage by themselves and close.
-enum class Got : std::uint8_t { kNothing, kLock, kLastFlush };
-Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, int operation) {
-    constexpr std::chrono::seconds kUnlocks{2};   // a client that the server has told that the file is closed
-    constexpr int kTurns = 2;                     // one may close it, and another one open it meanwhile
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    const OpenFile& open = *file.open;
-    if (engine == nullptr || !engine->options().options.forwards() ||
-        engine->files().find(open.identity) != nullptr)   // it is this process that has it
-        return Got::kNothing;
-    for (int turn = 0; turn < kTurns; ++turn) {
-        const Status written = ask_for_writer(engine->options().options, open);
-        const bool no_writer = written.code() == Code::kUnsupported;
-        if (!no_writer && wanted == Locked::kForReading) {
-            if (shown(function, file)) return Got::kLastFlush;
-            if (open.file == nullptr) return Got::kNothing;   // the reason is on the stack
-        } else if (!no_writer) {
-            if (!written) push_error(function, host().H5E_VFL_g, host().H5E_CANTLOCKFILE_g, written.message().c_str());
-            return Got::kNothing;
-        }
-        const auto use = open.descriptor->use();
-        if (!use) return Got::kNothing;
-        const auto try_lock = [&](int) { return open.descriptor->lock(operation); };
-        if (io::await_lock(use.value().number(), kUnlocks, try_lock)) return Got::kLock;
-    }
-    return Got::kNothing;
-}
-
-// flock as sec2 does it; a file system without locks is no error when the user said so.
-herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hid_t* minor, const char* doing) {
-    if (file.by_lease) return 0;   // its bytes stay as they are, whoever writes the file
-    const int operation = wanted == Locked::kForWriting   ? LOCK_EX | LOCK_NB
-                          : wanted == Locked::kForReading ? LOCK_SH | LOCK_NB
-                                                          : LOCK_UN;
-    bool locked = file.open->descriptor->lock(operation);
-    const int error = errno;
-    if (!locked && error == EWOULDBLOCK && wanted != Locked::kNot) {
-        const Got got = lock_beside_clients(function, file, wanted, operation);
-        if (got == Got::kLastFlush) return 0;   // the lock is its writer's
-        locked = got == Got::kLock;
-    }
-    if (locked) {
-        file.locked = wanted;
-        *file.holds_lock = wanted == Locked::kForWriting;
-        return 0;
-    }
-    if (error == ENOSYS && file.ignore_disabled_locks) {
-        errno = 0;
-        return 0;
-    }
-    // What this process could not close keeps its lock. It may be read, and what opens it for writing is told why it
-    // may not be.
-    if (error == EWOULDBLOCK)
-        if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
-            if (const auto known = engine->files().find(file.open->identity); known != nullptr && known->failed())
-                return 0;
-    push_errno(function, host().H5E_VFL_g, minor, doing, error);
-    return -1;
-}
-
-herr_t driver_lock(H5FD_t* file, hbool_t exclusive) {
-    constexpr const char* kFunction = "driver_lock";
-    return guard(kFunction, [&]() -> herr_t {
-        SerialFile& self = self_of(file);
-        if (const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-            engine != nullptr && !await_closed(kFunction, self, *engine))
-            return -1;
-        if (lock_file(kFunction, self, exclusive ? Locked::kForWriting : Locked::kForReading, host().H5E_CANTLOCKFILE_g,
-                      "unable to lock file") != 0)
-            return -1;
-        const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-        return engine == nullptr || see_leftovers(kFunction, self, *engine) ? 0 : -1;
-    });
-}
-
-herr_t driver_unlock(H5FD_t* file) {
-    return lock_file("driver_unlock", self_of(file), Locked::kNot, host().H5E_CANTUNLOCKFILE_g,
-                     "unable to unlock file");
 }
 
 herr_t driver_delete(const char* name, hid_t) {

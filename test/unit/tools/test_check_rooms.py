@@ -259,14 +259,21 @@ def test_tables_and_code_and_words_that_cannot_be_broken_may_be_longer(tmp_path,
     assert rules_broken(tmp_path) == []
 
 
-@pytest.mark.parametrize("path", ["src/base/a.cc", "test/unit/base/a_test.cc", "test/a.py"])
-def test_a_file_of_more_than_600_lines_is_found(tmp_path, path):
+@pytest.mark.parametrize("path", ["src/base/a.cc", "src/base/a.h", "src/api/a.c", "src/CMakeLists.txt"])
+def test_a_file_of_more_than_500_lines_in_src_is_found(tmp_path, path):
+    write(tmp_path, path, "\n" * 501)
+    assert rules_broken(tmp_path) == [f"{path}:501: size"]
+
+
+@pytest.mark.parametrize("path", ["include/forebay/a.h", "test/unit/base/a_test.cc", "test/a.py", "bench/src/a.cc"])
+def test_a_file_of_more_than_600_lines_elsewhere_is_found(tmp_path, path):
     write(tmp_path, path, "\n" * 601)
     assert rules_broken(tmp_path) == [f"{path}:601: size"]
 
 
-def test_a_file_of_600_lines_is_left_alone(tmp_path):
-    write(tmp_path, "src/base/a.cc", "\n" * 600)
+def test_a_file_of_as_many_lines_as_it_may_have_is_left_alone(tmp_path):
+    write(tmp_path, "src/base/a.cc", "\n" * 500)
+    write(tmp_path, "test/unit/base/a_test.cc", "\n" * 600)
     write(tmp_path, "docs/a.md", "\n" * 601)
     assert rules_broken(tmp_path) == []
 

@@ -1,0 +1,267 @@
+// Opening a replica: its files and the part on each device are opened or made, and the process becomes one of its
+// owners.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "cache/replica.h"
+#include "cache/replica_files.h"
+
+namespace forebay::cache {
+
+namespace {
+
+Status too_many_maps() {
+    return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
+}
+
+// Removes the files. If one stays, making it anew fails.
+void remove_both(io::Directory& folder) {
+    (void)folder.remove_file(kPresenceFile);
+    (void)folder.remove_file(kReplicaFile);
+    (void)folder.remove_file(kSourceFile);
+}
+
+// Whether a process is an owner of the replica, or that is unknown. If the replica is of another boot, another machine
+// uses it then.
+bool somebody_owns(io::Directory& folder) {
+    const auto names = folder.list();
+    return !names || std::ranges::any_of(names.value(), [&](const std::string& name) {
+        if (!name.starts_with(kOwnerPrefix)) return false;
+        const auto holder = folder.holder_of(name);
+        return !holder || holder.value() != io::Holder::kNobody;
+    });
+}
+
+// kUnavailable with EBUSY: a process writes the source. The caller has locked the folder.
+Status see_no_writer(io::Directory& folder) {
+    const auto names = folder.list();
+    FOREBAY_TRY(names.status());
+    for (const std::string& name : names.value()) {
+        if (!name.starts_with(kWriterPrefix)) continue;
+        const auto holder = folder.holder_of(name);
+        if (!holder || holder.value() != io::Holder::kNobody)
+            return {Code::kUnavailable, "a process writes the file", EBUSY};
+        (void)folder.remove_file(name);
+    }
+    return Status::ok();
+}
+
+// Whether an error leaves the state of the replica unknown: the process or the machine lacks something, or a device
+// failed for a moment.
+bool says_nothing(const Status& status) noexcept {
+    return status.code() != Code::kNotFound && status.code() != Code::kCorrupt &&
+           status.code() != Code::kInvalidArgument;   // for example of a symbolic link
+}
+
+struct Opened {
+    std::unique_ptr<io::File> bytes;
+    std::unique_ptr<io::Mapping> mapping;
+};
+
+Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t source_bytes) {
+    Opened opened;
+    const bool fresh = mode == io::OpenMode::kCreateNew;
+    auto bytes = folder.open_file(kReplicaFile, mode);
+    if (!bytes) return bytes.status();
+    opened.bytes = std::move(bytes).value();
+    if (fresh) FOREBAY_TRY(opened.bytes->resize(source_bytes));
+    auto map = folder.open_file(kPresenceFile, mode);
+    if (!map) return map.status();
+    // All pages of the map exist, so a store to one of them cannot run out of space.
+    if (fresh) FOREBAY_TRY(map.value()->allocate(0, Presence::bytes_for(source_bytes)));
+    const auto size = map.value()->size();
+    if (!size) return size.status();
+    if (size.value() == 0) return Status(Code::kCorrupt, "a presence map is empty");
+    auto mapping = map.value()->map(0, size.value());
+    if (!mapping) return mapping.status();
+    opened.mapping = std::move(mapping).value();
+    return opened;
+}
+
+// Writes the path for people. No program depends on it, so errors do not count.
+void note_source(io::Directory& folder, std::string_view path) {
+    if (path.empty() || path.size() > kSourcePathMax) return;
+    if (const auto file = folder.open_file(kSourceFile, io::OpenMode::kCreateNew))
+        (void)file.value()->write_at(0, std::as_bytes(std::span(path)));
+}
+
+// Keeps the replica for later workers of the same parent (docs/cache-format.md). Removes the notes of parents that have
+// ended.
+void note_parent(io::Directory& folder, const area::ProcessIdentity& parent) {
+    const std::string own = std::string(kParentPrefix) + area::process_name(parent);
+    bool noted = false;
+    if (const auto names = folder.list())
+        for (const std::string& name : names.value()) {
+            if (!name.starts_with(kParentPrefix)) continue;
+            const auto other = area::process_of_name(std::string_view(name).substr(kParentPrefix.size()));
+            if (name == own) noted = true;
+            else if (!other || !area::is_seen_running(*other)) (void)folder.remove_file(name);
+        }
+    if (!noted) (void)folder.open_file(own, io::OpenMode::kCreateNew);
+}
+
+std::uint64_t size_of_map(io::Directory& folder) {
+    const auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
+    const auto size = file ? file.value()->size() : Result<std::uint64_t>(file.status());
+    return size ? size.value() : 0;
+}
+
+// Gives the bytes of a void replica back to the accounts, and removes its files on further devices.
+void remove_parts(PresenceHeader& header, Account& account) {
+    account.give_back(header.stored_bytes.exchange(0));
+    for (const PartFolder& where : account.parts()) {
+        account.give_back_on(where.device, header.device_bytes[where.device].exchange(0));
+        if (where.folder != nullptr) (void)where.folder->remove_file(part_name(header.source.identity, header.made_ns));
+    }
+}
+
+// Makes a replica in the place of the files that are there.
+Result<Opened> make_both(io::Directory& folder, const Version& source, Account& account, std::string_view path) {
+    account.give_back(size_of_map(folder));
+    remove_both(folder);
+    const std::uint64_t map_bytes = Presence::bytes_for(source.size);
+    if (!account.take(map_bytes)) return cache_is_full();
+    auto made = open_both(folder, io::OpenMode::kCreateNew, source.size);
+    if (made) {
+        note_source(folder, path);
+    } else {
+        account.give_back(map_bytes);
+        remove_both(folder);
+    }
+    return made;
+}
+
+}   // namespace
+
+Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> folder, const Version& source,
+                                               const area::BootId& boot_id, std::uint64_t now_ns,
+                                               std::shared_ptr<Account> account, const Keeping& keeping) {
+    const auto locked = folder->lock(io::Directory::Patience{kFolderPatience});
+    if (!locked) return locked.status();
+    FOREBAY_TRY(see_no_writer(*folder));
+    auto parts = MakeParts::kIfAlone;
+    std::uint32_t flags = keeping.permanent ? kPermanent : 0;
+    std::shared_ptr<Replica> replica;
+    auto there = open_both(*folder, io::OpenMode::kReadWrite, source.size);
+    if (!there && says_nothing(there.status())) return there.status();
+    if (there) {
+        const auto map = Presence::open(there.value().mapping->bytes());
+        if (map && !map.value().is_void() && map.value().header().source == source &&
+            (!keeping.only_in_use || somebody_owns(*folder)) &&
+            (map.value().header().boot_id == boot_id || !somebody_owns(*folder))) {
+            if (map.value().header().boot_id != boot_id) map.value().doubt_all(boot_id);
+            if (!map.value().spreads() && !account->parts().empty() && !somebody_owns(*folder)) map.value().spread();
+            replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
+                                      std::move(there.value().mapping), map.value(), std::move(account)));
+        } else if (map) {
+            // A process that still reads it learns so that it is void.
+            map.value().make_void();
+            remove_parts(map.value().header(), *account);
+            flags |= map.value().header().flags.load() & kPinned;   // the pin is the file's, not the version's
+        }
+    }
+    if (replica == nullptr && !keeping.make)
+        return Status(Code::kUnavailable, "there is no replica of this version", ESTALE);
+    if (replica == nullptr) {
+        auto made = make_both(*folder, source, *account, keeping.path);
+        if (!made) return made.status();
+        Presence::make(made.value().mapping->bytes(), source, boot_id, now_ns,
+                       account->parts().empty() ? kPresenceVersion : kSpreadVersion);
+        const auto map = Presence::open(made.value().mapping->bytes());
+        if (!map) return map.status();
+        parts = MakeParts::kAlways;
+        replica.reset(new Replica(std::move(folder), std::move(made.value().bytes), std::move(made.value().mapping),
+                                  map.value(), std::move(account)));
+    }
+    if (!replica->replaceable_.protects()) return too_many_maps();
+    replica->open_parts(parts);
+    FOREBAY_TRY(replica->take_number());
+    if (keeping.parent) note_parent(*replica->folder_, *keeping.parent);
+    replica->folder_->rest();
+    PresenceHeader& header = replica->map_.header();
+    header.flags.fetch_or(flags);
+    header.opens.fetch_add(1, std::memory_order_relaxed);
+    header.used_ns.store(now_ns, std::memory_order_relaxed);
+    return replica;
+}
+
+Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Directory> folder,
+                                                        const area::BootId& boot_id, std::shared_ptr<Account> account) {
+    const auto locked = folder->lock(io::Directory::Patience{kFolderPatience});
+    if (!locked) return locked.status();
+    auto there = open_both(*folder, io::OpenMode::kReadWrite, 0);
+    if (!there) return there.status();
+    const auto map = Presence::open(there.value().mapping->bytes());
+    if (!map) return Status(Code::kNotFound, map.status().message());
+    if (map.value().is_void()) return Status(Code::kNotFound, "the replica is void");
+    auto parts = MakeParts::kNever;
+    if (map.value().header().boot_id != boot_id) {
+        if (somebody_owns(*folder)) return Status(Code::kUnavailable, "another machine uses the replica");
+        map.value().doubt_all(boot_id);
+        parts = MakeParts::kAlways;   // parts in memory are gone
+    }
+    std::shared_ptr<Replica> replica(new Replica(std::move(folder), std::move(there.value().bytes),
+                                                 std::move(there.value().mapping), map.value(), std::move(account)));
+    if (!replica->replaceable_.protects()) return too_many_maps();
+    replica->open_parts(parts);
+    FOREBAY_TRY(replica->take_number());
+    replica->folder_->rest();
+    return replica;
+}
+
+// A part that cannot be opened now is missing for this process. Without memory all further parts are missing.
+void Replica::open_parts(MakeParts make) {
+    if (!map_.spreads() || account_->parts().empty()) return;
+    const bool alone = make == MakeParts::kAlways || (make == MakeParts::kIfAlone && !somebody_owns(*folder_));
+    const std::string name = part_name(source_.identity, map_.header().made_ns);
+    for (const PartFolder& where : account_->parts()) {
+        Result<std::unique_ptr<io::File>> file(Status(Code::kNotFound, "its device cannot be used"));
+        if (where.folder != nullptr) file = where.folder->open_file(name, io::OpenMode::kReadWrite);
+        if (!file && io::lacks_descriptors(file.status())) continue;
+        if (!file && alone) {
+            drop_device(where.device);
+            if (where.folder != nullptr) file = where.folder->open_file(name, io::OpenMode::kCreateNew);
+            if (file)
+                if (const Status resized = file.value()->resize(source_.size); !resized) file = resized;
+        }
+        if (file) parts_.add(where, name, std::move(file).value());
+    }
+}
+
+// The caller knows that no other process has the replica open.
+void Replica::drop_device(std::uint32_t device) noexcept {
+    for (std::uint64_t unit = 0; unit < map_.units(); ++unit) {
+        if (map_.device_of(unit) != device || (map_.present(unit) | map_.doubtful(unit)) == 0) continue;
+        (void)map_.withdraw(unit, ~std::uint64_t{0});
+        (void)map_.end_doubt(unit);
+    }
+    account_->give_back_on(device, map_.header().device_bytes[device].exchange(0));
+}
+
+// Each process begins at another number, so that many processes do not try the same numbers one after the other.
+Status Replica::take_number() {
+    const auto names = folder_->list();
+    FOREBAY_TRY(names.status());
+    const auto first = static_cast<std::uint32_t>(::getpid());
+    for (std::uint32_t i = 0; i < kOwnersMax; ++i) {
+        const std::uint32_t number = 1 + (first + i) % kOwnersMax;
+        const std::string name = owner_file(number);
+        auto lock = folder_->hold(name);
+        if (lock) {
+            number_lock_ = std::move(lock).value();
+            number_ = number;
+            // An owner that has died may have left units claimed by this number.
+            if (std::ranges::find(names.value(), name) != names.value().end()) map_.forget_owner(number);
+            return Status::ok();
+        }
+        if (lock.status().code() != Code::kUnavailable) return lock.status();
+    }
+    return {Code::kUnavailable, "every number of an owner of cached units is taken"};
+}
+
+}   // namespace forebay::cache

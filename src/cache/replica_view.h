@@ -1,0 +1,52 @@
+// What lies in the folder of a replica, for those who list, show and remove replicas.
+//
+// Nothing here changes a file, and nothing is mapped: a damaged replica cannot fault. Thread-safety: all calls from any
+// thread. They block on metadata of the staging area.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "cache/presence.h"
+#include "io/file.h"
+
+namespace forebay::cache {
+
+// One replica, as commands show it. Impossible values in its files are cut to possible ones.
+struct ReplicaView {
+    std::string name;   // of its folder: "<device>-<inode>"
+    std::string path;   // of the source, when it was opened first: any bytes; empty: unknown
+    Version source;
+    std::uint64_t stored_bytes = 0, map_bytes = 0, opens = 0, used_ns = 0, made_ns = 0;
+    std::array<std::uint64_t, kDevicesMax> device_bytes{};   // stored_bytes, by device
+    bool in_use = false, pinned = false, permanent = false;
+    bool has_parent = false;   // workers of a process that runs have used it
+    // kNone: no map; kUnknown: the map is not of this version of the format.
+    enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
+
+    // What the accounts count for it.
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return stored_bytes + map_bytes; }
+    [[nodiscard]] std::uint64_t bytes_on(std::uint32_t device) const noexcept {
+        return device_bytes[device] + (device == 0 ? map_bytes : 0);
+    }
+    // No process uses it, and nothing says that it stays.
+    [[nodiscard]] bool is_leftover() const noexcept {
+        return !in_use && !has_parent &&
+               (state == State::kNone || state == State::kVoid || (state == State::kValid && !permanent && !pinned));
+    }
+};
+
+// Whether a folder of this name may be that of a replica. The cache removes no other folder.
+[[nodiscard]] bool is_replica_name(std::string_view name);
+// The replica in `folder`, whose name is `name`. `without_own`: `has_parent` leaves this process out. Errors: of the
+// staging area. A missing map, or a damaged one, is no error.
+[[nodiscard]] Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
+                                               bool without_own = false);
+// Views of the replicas in the folder `cache`. Leaves out those that cannot be read.
+[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
+
+}   // namespace forebay::cache

@@ -1,0 +1,94 @@
+// The state of an engine: its tasks, sections, byte budget and threads.
+//
+// engine_graph.cc decides what a task waits for, and what the end of a task means for others. engine.cc runs tasks in
+// threads, and has the calls of an engine. No other file includes this. Thread-safety: `mutex_` guards all members; the
+// caller of a function whose name ends in `_locked` holds it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "task/task_node.h"
+
+namespace forebay::task {
+
+// Tasks that have ended. Their functions are destroyed without the lock, so a caller declares this before the lock.
+struct Engine::Ended {
+    Nodes nodes;
+
+    Ended() = default;
+    Ended(const Ended&) = delete;
+    Ended& operator=(const Ended&) = delete;
+    ~Ended() { destroy(); }
+    void destroy() noexcept {
+        for (const NodePtr& node : nodes) node->run = nullptr;   // handles may keep the rest
+        nodes.clear();
+    }
+};
+
+class Engine::Core {
+  public:
+    explicit Core(Limits limits);
+    ~Core();
+
+    Submitted submit(Request request);
+    bool cancel(Task::Node& node);
+    bool assist();
+    void allow(std::size_t threads);
+    bool stop(std::chrono::steady_clock::time_point until);
+    // Blocks until `awaited` has ended; with null, until no task is left.
+    Status wait(Task::Node* awaited);
+
+  private:
+    void serve();
+    void leave_locked();
+    void begin_stop();
+
+    // Links and states: engine_graph.cc
+    static void wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wait wait);
+    void link_locked(Task::Node& node, const Request& request);
+    void place_locked(Task::Node& node, Nodes& list);
+    void schedule_locked(Task::Node& node);
+    void satisfied_locked(Task::Node& child, Wait wait);
+    void given_up_locked(Task::Node& child, Wait wait);
+    void mark_ended_locked(Task::Node& node, State how);
+    void end_locked(Task::Node& node, State how, Ended& ended);
+    void settle_locked(Ended& ended);
+    void open_sections_locked();
+
+    // Running: engine.cc
+    [[nodiscard]] bool fits_locked(const Task::Node& node) const noexcept;
+    [[nodiscard]] bool must_hold_back_locked(const Task::Node& node) const noexcept;
+    [[nodiscard]] std::size_t takeable_locked() const noexcept;
+    [[nodiscard]] NodePtr take_locked();
+    void run(NodePtr node, std::unique_lock<std::mutex>& lock);
+    void summon_locked();
+    bool start_thread_locked();
+    [[nodiscard]] bool called_by_task_locked() const noexcept;
+
+    Limits limits_;
+    std::mutex mutex_;
+    std::condition_variable ready_;   // a summons was given, or the engine stops
+    std::condition_variable ended_;   // an awaited task has ended, or a waiting thread may run a task itself
+
+    // Each task that has not ended is in one of these lists. The byte budget keeps tasks in `held_back_`.
+    Nodes waiting_, scheduled_, held_back_, running_;
+    Nodes ending_;                   // ended, but the children were not told yet; empty when the lock is free
+    std::deque<Section> sections_;   // oldest first; tasks go into the last one
+    std::uint64_t running_bytes_ = 0;
+    std::size_t charged_ = 0;   // number of running tasks with bytes
+    std::size_t unfinished_ = 0;
+
+    bool stopping_ = false;       // no thread starts any more, and no task is scheduled
+    std::size_t asleep_ = 0;      // threads without a summons
+    std::size_t summonses_ = 0;   // given, and not followed yet
+    std::size_t looking_ = 0;     // threads that will look for a task before they sleep
+    std::size_t waiters_ = 0, all_waiters_ = 0;
+    std::vector<std::jthread> threads_;
+    std::vector<std::jthread> left_;   // threads that have ended, or are about to end
+};
+
+}   // namespace forebay::task
