@@ -1,4 +1,5 @@
 // A file read through its replica gives the bytes of its source, whatever the cache does; counters show where from.
+#include <atomic>
 #include <random>
 #include <thread>
 
@@ -222,10 +223,10 @@ TEST_F(CachedFileTest, a_source_that_answers_at_once_is_left_alone) {
     EXPECT_LT(shared->stored_bytes(), 40 * kBlockBytes);
 }
 
-// Each look at the clock takes so long.
-std::uint64_t ticks_ns = 0;
+// Each look at the clock takes so long, also for tasks that read ahead.
+std::atomic<std::uint64_t> ticks_ns{0};
 std::uint64_t ticking() noexcept {
-    static std::uint64_t now_ns = 0;
+    static std::atomic<std::uint64_t> now_ns{0};
     return now_ns += ticks_ns;
 }
 
