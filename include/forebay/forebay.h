@@ -1,4 +1,4 @@
-/* What a program may ask forebay for, beside HDF5. All of it is advice: the data of a file are the same with and
+/* Calls of a program to forebay, beside HDF5. All of them are advice: the data of a file are the same with and
  * without.
  *
  * Every function returns 0, or -1 with errno set. Results go to where the last arguments point, and are not touched on
@@ -16,9 +16,8 @@
  * Functions that take an identifier leave a message on HDF5's error stack as well.
  *
  * A name is forebay_OBJECT_ACTION, without OBJECT for the process. The functions are in libforebay.a, which is linked
- * with the program's HDF5. Those by path and those of the process are also in the plugin, libforebay_vol.so, for
- * programs that do not link libforebay.a: they find them with dlsym, on the handle that dlopen gives for the plugin's
- * path.
+ * with the program's HDF5. The plugin, libforebay_vol.so, also has the functions by path and those of the process.
+ * Programs that do not link libforebay.a find them with dlsym, on the handle that dlopen gives for the plugin's path.
  *
  * Fork: a child does not find the files by path that its parent has opened.
  */
@@ -42,14 +41,15 @@ extern "C" {
 int forebay_version(unsigned *major, unsigned *minor, unsigned *patch);
 
 /* After `forebay_pause` the process neither stages nor caches files that it opens, and counts them with the reason
- * `paused`, until it has called `forebay_resume` as often. Files that are open go on as they are, also where they are
- * opened again. With MPI, no rank stages a file if one of them has paused. EINVAL: the process is not paused. */
+ * `paused`. It must call `forebay_resume` as often. Open files stay as they are, also where they are opened again. With
+ * MPI, no rank stages a file if one of them has paused. EINVAL: the process is not paused. */
 int forebay_pause(void);
 int forebay_resume(void);
 
 /* Writes the statistics of the process (docs/statistics.md) to `into`, as one JSON object with a zero byte at its end,
- * cut to `size` bytes. `length` receives the length of the whole object without the zero byte, 0 if nothing was opened
- * yet; it may be null. With several HDF5 libraries in the process, the first one that found the plugin answers. */
+ * cut to `size` bytes. `length` receives the length of the whole object without the zero byte, or 0 if nothing was
+ * opened yet; it may be null. With several HDF5 libraries in the process, the first one that found the plugin answers.
+ */
 int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 
 /* ---- by identifier -----------------------------------------------------------------------------------
@@ -65,8 +65,9 @@ int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 int forebay_file_pause_drain(int64_t file);
 int forebay_file_resume_drain(int64_t file);
 
-/* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). This includes later
- * writes that may drain before the next flush. The others wait, so that a crash leaves the last flush whole. */
+/* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). It also waits for later
+ * writes that may drain before the next flush. It does not wait for other writes, so that a crash leaves the last flush
+ * whole. */
 int forebay_file_wait_durable(int64_t file);
 
 /* Fetches `count` ranges of the file, of `lengths[i]` bytes from `offsets[i]` on, or a part of a dataset, into the read
@@ -74,22 +75,23 @@ int forebay_file_wait_durable(int64_t file);
  * 0: the whole file. Ranges beyond the end of the file are cut. `file_space`: H5S_ALL (0), or a selection. */
 int forebay_file_prefetch(int64_t file, uint64_t count, const uint64_t *offsets, const uint64_t *lengths);
 int forebay_dataset_prefetch(int64_t dataset, int64_t file_space);
-/* The dataset is going to be read row by row (its first axis) in this order: fetches the rows in that order. Rows may
+/* Fetches the rows of the dataset (its first axis) in this order, in which the program is going to read them. Rows may
  * come more than once. Call it for each part of a long order. */
 int forebay_dataset_follow(int64_t dataset, uint64_t count, const uint64_t *rows);
-/* How many requested bytes are not looked at yet, or are read and not in the cache yet. Also 0 once the cache can store
- * nothing more. */
+/* Returns the number of requested bytes that are not looked at yet, or not in the cache yet. It is also 0 once the
+ * cache can store nothing more. */
 int forebay_file_prefetch_left(int64_t file, uint64_t *bytes);
 /* Drops the requests that have not begun. */
 int forebay_file_prefetch_cancel(int64_t file);
 
-/* A pinned file stays in the read cache when that is full, also when no process has it open. `on` 0: no longer. */
+/* A pinned file stays in the read cache when the cache is full, also when no process has the file open. `on` 0: unpins
+ * it. */
 int forebay_file_pin(int64_t file, int on);
 /* Removes the file's bytes from the read cache, pinned or not, except those that another process is storing. `bytes`
  * receives how many were removed; it may be null. */
 int forebay_file_evict(int64_t file, uint64_t *bytes);
 
-/* What was counted of the file; arguments as of `forebay_statistics`. */
+/* Writes the statistics of the file; arguments as of `forebay_statistics`. */
 int forebay_file_statistics(int64_t file, char *into, uint64_t size, uint64_t *length);
 
 /* ---- by path -----------------------------------------------------------------------------------------

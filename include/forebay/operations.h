@@ -3,15 +3,15 @@
  * Programs call the functions of forebay.h, which are in libforebay.a. This header is for bindings of other languages:
  * H5VLfind_opt_operation gives the value of a name, and H5VLfile_optional_op or H5VLdataset_optional_op calls it. HDF5
  * hands the call to the connector of the object. So it reaches the right copy of the plugin, also where two HDF5
- * libraries are in the process. Identifiers are HDF5's hid_t. What each does is in forebay.h, at the function of the
- * same name. A message on HDF5's error stack ends with the number that the function puts into errno: "errno = 95".
+ * libraries are in the process. Identifiers are HDF5's hid_t. The function of the same name in forebay.h describes each
+ * operation. A message on HDF5's error stack ends with the number that the function puts into errno: "errno = 95".
  */
 #ifndef FOREBAY_OPERATIONS_H
 #define FOREBAY_OPERATIONS_H
 
 #include <stdint.h>
 
-/* Of a file. Without arguments: */
+/* Operations of a file. The first ones have no arguments: */
 #define FOREBAY_FILE_PAUSE_DRAIN "forebay.file.pause_drain"
 #define FOREBAY_FILE_RESUME_DRAIN "forebay.file.resume_drain"
 #define FOREBAY_FILE_WAIT_DURABLE "forebay.file.wait_durable"
@@ -42,7 +42,7 @@ struct forebay_text {
     uint64_t *length;
 };
 
-/* Of a dataset. */
+/* Operations of a dataset. */
 #define FOREBAY_DATASET_PREFETCH "forebay.dataset.prefetch"
 struct forebay_selection {
     int64_t file_space; /* H5S_ALL, or a selection in the dataset's extent */

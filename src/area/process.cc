@@ -27,32 +27,31 @@ namespace forebay::area {
 
 namespace {
 
-// Of a start: the lower bits are the start time, the others tell apart what has number and start time in common.
+// The lower bits of a start are the start time. The others distinguish processes with equal number and start time.
 constexpr int kTicksBits = 40;
 constexpr std::uint64_t kTicksMask = (std::uint64_t{1} << kTicksBits) - 1;
-constexpr std::uint64_t kImageMask = (std::uint64_t{1} << 23) - 1;   // as a number with a sign it is positive
-// PF_EXITING, PF_DUMPCORE and PF_SIGNALED (linux/sched.h), which have not changed since 2.6: the thread ends, or dumps
-// core, or takes a signal that ends the process.
+// 23 bits: the start stays positive as a signed number.
+constexpr std::uint64_t kImageMask = (std::uint64_t{1} << 23) - 1;
+// PF_EXITING, PF_DUMPCORE and PF_SIGNALED (linux/sched.h), unchanged since 2.6: the thread is ending.
 constexpr std::uint64_t kEndingFlags = 0x4 | 0x200 | 0x400;
 constexpr std::uint64_t kKillPending = std::uint64_t{1} << (SIGKILL - 1);
 
 struct Seen {
     std::uint64_t parent = 0, ticks = 0, flags = 0;
     char state = '?';
-    std::uint64_t threads = 0, pending = 0;   // signals that the thread has not taken yet
+    std::uint64_t threads = 0, pending = 0;   // pending: signals that the thread has not taken yet
 
-    // Whatever ends a process sends each other thread of it a SIGKILL.
+    // The kernel sends SIGKILL to each other thread of an ending process.
     [[nodiscard]] bool ends() const noexcept {
         return state == 'Z' || state == 'X' || (flags & kEndingFlags) != 0 || (pending & kKillPending) != 0;
     }
 };
 
-// A "stat" below /proc, of a process or a thread.
 Result<Seen> read_stat(const std::string& path) {
     std::ifstream file(path);
     std::string text;
-    std::getline(file, text, '\0');   // an iterator would throw where the process ends before the read
-    // The command name, in parentheses, may hold anything; fields are counted from behind it.
+    std::getline(file, text, '\0');   // an iterator would throw if the process ended before the read
+    // The command name, in parentheses, may hold any bytes, so the fields are counted from its end.
     const auto name_end = text.rfind(')');
     if (!file.good() && text.empty()) return Status::from_errno(ESRCH, "read " + path);
     if (name_end == std::string::npos) return Status(Code::kUnavailable, "parse " + path);
@@ -70,7 +69,7 @@ Result<Seen> read_stat(const std::string& path) {
     return seen;
 }
 
-// The process runs. One that has ended, and has not been waited for, does not.
+// Returns the state of a running process. A zombie does not count as running.
 Result<Seen> look_at(std::uint64_t pid) {
     auto seen = read_stat(fmt::format("/proc/{}/stat", pid));
     // The state is that of the first thread, which may end before the others.
@@ -79,10 +78,9 @@ Result<Seen> look_at(std::uint64_t pid) {
     return seen;
 }
 
-// Another one in each image, and in each forked child: a child in a new PID namespace may have the number of its parent
-// there.
+// Returns a number that differs in each image and forked child, also for equal numbers in two PID namespaces.
 std::uint64_t number_of_image() {
-    static std::atomic<std::uint64_t> known{0};   // the number, and below it of which child; 0: not drawn
+    static std::atomic<std::uint64_t> known{0};   // the number, and in the lower bits the count of forks; 0: not drawn
     constexpr int kForksBits = 40;
     const std::uint64_t forks = (io::forks_so_far() + 1) & ((std::uint64_t{1} << kForksBits) - 1);
     std::uint64_t there = known.load();
@@ -112,7 +110,7 @@ Result<BootId> read_boot_id() {
     return id;
 }
 
-// Read once: it stays as long as the process does.
+// Reads it once: it lasts as long as the process.
 Result<BootId> boot_id() {
     static std::atomic<bool> known{false};
     static std::array<std::atomic<std::byte>, std::tuple_size_v<BootId>> kept{};
@@ -128,7 +126,7 @@ Result<BootId> boot_id() {
     return read;
 }
 
-// Of this process. Read once, and once more in each forked child.
+// Returns the start of this process. Reads it once, and again in each forked child.
 Result<std::uint64_t> own_start_ticks(std::uint64_t pid) {
     static std::atomic<std::uint64_t> known{0};   // the forks so far plus one; 0: not read
     static std::atomic<std::uint64_t> kept{0};
@@ -199,7 +197,7 @@ Sight sight_of(const ProcessIdentity& process) {
     std::filesystem::directory_iterator threads(fmt::format("/proc/{}/task", process.pid), error);
     for (; !error && threads != std::filesystem::directory_iterator(); threads.increment(error)) {
         const auto thread = read_stat(threads->path().string() + "/stat");
-        if (!thread && thread.status().sys_errno() == ESRCH) continue;   // it has ended meanwhile
+        if (!thread && thread.status().sys_errno() == ESRCH) continue;   // the thread has ended in the meantime
         if (!thread) return Sight::kNone;
         if (!thread.value().ends()) return Sight::kStaying;
         any = true;
@@ -214,7 +212,7 @@ Life life_in(io::Directory& directory) {
 }
 
 Life life_at(const std::string& directory) noexcept {
-    static const std::string name(kAliveFile);   // short: no memory
+    static const std::string name(kAliveFile);   // short enough to need no memory
     io::Holder holder = io::Holder::kUntold;
     return io::ProcessLock::look_at(directory, name, holder) == 0 ? life_of(holder) : Life::kUnseen;
 }
@@ -237,7 +235,7 @@ bool owner_is_alive(const ProcessIdentity& process, const std::string& directory
 
 namespace {
 
-// "<number>-<number>…", of the first two of them.
+// Parses "<number>-<number>…", and returns the first two numbers.
 std::optional<ProcessIdentity> process_of_numbers(std::string_view name, std::size_t count) {
     std::array<std::uint64_t, 3> numbers{};
     const char* at = name.data();
@@ -255,8 +253,8 @@ std::optional<ProcessIdentity> process_of_numbers(std::string_view name, std::si
 
 constexpr const char* kShownName = "forebay-parent";
 
-// Python starts a worker with the method "spawn" with the first of these, also in programs that are frozen, and the
-// server of the method "forkserver" with code that names it.
+// Python starts a worker of the method "spawn" with the first text, also in frozen programs. It starts the server of
+// the method "forkserver" with code that names the second.
 constexpr std::string_view kSpawnedWorker = "--multiprocessing-fork", kForkServer = "multiprocessing.forkserver";
 
 bool is_started_with(const std::string& process, std::string_view text) {
@@ -266,7 +264,7 @@ bool is_started_with(const std::string& process, std::string_view text) {
     return false;
 }
 
-// Another process takes in the children of one that has ended: an init, or a runtime of containers.
+// After a parent's end its children belong to an init or a container runtime, so the program counts.
 bool runs_the_same_program(std::uint64_t pid) {
     std::error_code failed;
     const auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -293,23 +291,23 @@ std::string process_name(const ProcessIdentity& process) {
     return fmt::format("{}-{}", process.pid, process.start_ticks & kTicksMask);
 }
 
-// Once it is shown it stays. A child has a mapping of its own.
+// The mapping stays. A child has a mapping of its own.
 void show_as_parent() noexcept {
     static std::atomic<std::uint64_t> shown{0};   // the forks so far plus one
     const std::uint64_t forks = io::forks_so_far() + 1;
     if (shown.exchange(forks) != forks) (void)io::show_name(kShownName);
 }
 
-// A parent that has ended goes on being named: it is not running then.
+// The result still names a parent that has ended; that parent is not running then.
 std::optional<ProcessIdentity> parent_of_worker() {
     struct Known {
-        std::uint64_t forks = 0;   // so far, plus one
+        std::uint64_t forks = 0;
         std::optional<ProcessIdentity> parent;
     };
     static std::mutex mutex;
     static Known known;
     const std::uint64_t forks = io::forks_so_far() + 1;
-    const std::unique_lock lock(mutex, std::try_to_lock);   // a child may find it locked by a thread of its parent
+    const std::unique_lock lock(mutex, std::try_to_lock);   // a thread of the parent may have held it during the fork
     if (!lock) return find_parent_of_worker();
     if (known.forks != forks) known = {forks, find_parent_of_worker()};
     return known.parent;

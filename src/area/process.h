@@ -1,4 +1,4 @@
-// Who a process is, as logs and ledgers name it.
+// The identity of a process, as logs and ledgers name it.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace forebay::area {
 
 using BootId = std::array<std::byte, 16>;
 
-// The process that owns a log, distinguishable from every other one on this machine, ever.
+// The owner of a log, distinct from every other process that ever ran on this machine.
 struct ProcessIdentity {
     std::uint64_t pid = 0;
     std::uint64_t start_ticks = 0;
@@ -23,65 +23,65 @@ struct ProcessIdentity {
     friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
-// The calling process, or rather this image of it: exec makes another one. Its start is unlike that of a process with
-// the same number and start time in another PID namespace. Reads /proc; kUnavailable without it.
+// Returns the identity of this image of the calling process; exec makes another one. Its start differs from that of a
+// process with equal number and start time in another PID namespace. Reads /proc; returns kUnavailable without it.
 [[nodiscard]] Result<ProcessIdentity> identify_this_process();
 
-// How long ago the calling process began; 0: it cannot be known.
+// Returns the age of the calling process, or 0 if it is unknown.
 [[nodiscard]] std::uint64_t age_of_this_process_ns() noexcept;
 
-// Whether a process lives is told by a lock of this name in its directory, which ends with the process
-// (io/process_lock.h), and by nothing else. Number and start time are for messages: they mislead about zombies, after
-// exec, and in other PID namespaces.
+// A lock of this name in a process's directory ends with the process (io/process_lock.h). It alone proves that the
+// process lives. Number and start time are for messages: they mislead about zombies, after exec, and in other PID
+// namespaces.
 inline constexpr std::string_view kAliveFile = "alive";
 enum class Life : std::uint8_t {
     kLives,
     kEnded,
-    kUntold,   // there is no such lock: a directory that is just being made, or of an older forebay; or the file is
-               // none that a process of this user locks
-    kUnseen,   // it cannot be looked at now, for want of descriptors, for example
+    // No such lock: a directory in the making or of an older forebay, or a file that no process of this user locks.
+    kUntold,
+    kUnseen,   // the lock cannot be checked now, for lack of descriptors, for example
 };
 [[nodiscard]] Life life_in(io::Directory& directory);
-// The same by the directory's path, without memory; a directory that is gone is that of a process that has ended.
+// Like life_in by the directory's path, without memory. A missing directory means that its process has ended.
 [[nodiscard]] Life life_at(const std::string& directory) noexcept;
 
-// Whether a process with that number and start time is seen to run. Only for directories that tell nothing.
+// Returns true if a process with that number and start time is seen to run. Use it only for directories without a lock.
 [[nodiscard]] bool is_seen_running(const ProcessIdentity& process);
 
-// Both: the lock, and what is seen where there is none. A process whose lock cannot be looked at is not known to be
-// dead, so it counts as alive.
+// Checks the lock, and without one asks `is_seen`. A process whose lock cannot be checked counts as alive.
 using IsSeenRunning = std::function<bool(const ProcessIdentity&)>;
 [[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, io::Directory& directory,
                                   const IsSeenRunning& is_seen = is_seen_running);
 [[nodiscard]] bool owner_is_alive(const ProcessIdentity& process, const std::string& directory);
 
-// How a process is seen whose lock is held still.
+// The visible state of a process that still holds its lock.
 enum class Sight : std::uint8_t {
-    kNone,      // not in this PID namespace, or its state cannot be read
-    kStaying,   // a thread of it runs on
-    kEnding,    // all of its threads have ended, or are ending: of SIGKILL, of another signal, or of exit. One of them
-                // may be in a call that does not return
+    kNone,      // not in this PID namespace, or unreadable
+    kStaying,   // at least one of its threads runs
+    // All of its threads have ended, or are ending: of SIGKILL, another signal, or exit. One may be in a call that
+    // hangs.
+    kEnding,
 };
 [[nodiscard]] Sight sight_of(const ProcessIdentity& process);
 
-// Shows children of this process that it cleans up after them (`parent_of_worker`): a mapping with a name, which ends
-// with the process's image and is not inherited. Without memory for it, or an old kernel, nothing is shown.
+// Shows children that this process cleans up after them (`parent_of_worker`). The sign is a mapping with a name, which
+// ends with the process's image, and which children do not inherit. Shows nothing without memory or on an old kernel.
 void show_as_parent() noexcept;
-// The process that this one works for. A worker was forked and has executed no program since, or Python's
-// multiprocessing has spawned it; its parent shows itself and runs the same program. Workers of a fork server work for
-// the parent of that. Nothing: it is no worker, or there is no such parent. Reads /proc, once in each process.
+// Returns the process that this one works for. A worker was forked and has executed no program since, or Python's
+// multiprocessing has spawned it. Its parent shows itself and runs the same program. Workers of a fork server work for
+// the server's parent. Returns nothing if this is no worker, or without such a parent. Reads /proc once.
 [[nodiscard]] std::optional<ProcessIdentity> parent_of_worker();
-// By number and start time.
+// Compares number and start time.
 [[nodiscard]] bool is_this_process(const ProcessIdentity& process);
-// "<pid>-<start time>" of a process of this machine, and back. The image is left out: exec keeps the name.
+// Convert between a process of this machine and its name "<pid>-<start time>", which exec keeps.
 [[nodiscard]] std::string process_name(const ProcessIdentity& process);
 [[nodiscard]] std::optional<ProcessIdentity> process_of_name(std::string_view name);
 
-// Whose directory in the staging area has this name, "<pid>-<start>-<n>"; nothing: nobody's. The boot is not in the
-// name: that of this machine is assumed.
+// Returns the owner of the directory of this name, "<pid>-<start>-<n>", in the staging area; nothing for other names.
+// The name lacks the boot, so this assumes the current one.
 [[nodiscard]] std::optional<ProcessIdentity> owner_of_directory(std::string_view name);
 
-// "1f0c…-…": the text form of /proc/sys/kernel/random/boot_id.
+// Returns the text form of /proc/sys/kernel/random/boot_id, "1f0c…-…".
 [[nodiscard]] std::string to_text(const BootId& boot_id);
 
 }   // namespace forebay::area

@@ -35,7 +35,7 @@ Status refuse(const std::string& path, std::string_view why) {
     return {Code::kPermissionDenied, fmt::format("{}: {}", path, why)};
 }
 
-// Nobody else may write there, nor lead us elsewhere.
+// Refuses a directory or file that another user could write or redirect.
 Status check_own(io::Directory& directory, const std::string& name, io::Facts::Kind kind) {
     const auto facts = directory.facts(name);
     if (!facts) return facts.status();
@@ -54,7 +54,7 @@ std::string text_of(const RegisteredArea& area) {
                        area.in_memory ? 1 : 0, area.nls);
 }
 
-// The path comes last: it may hold anything.
+// The path comes last, because it may hold any bytes.
 std::optional<RegisteredArea> parse(std::string_view text) {
     RegisteredArea area;
     const auto line = [&](std::string_view word) -> std::optional<std::string_view> {
@@ -119,7 +119,7 @@ Result<RegisteredArea> describe(const std::string& nls) {
     return area;
 }
 
-// The entry may be another process's that is just writing it, or died then: the same is written again.
+// Another process may be writing an existing entry, or may have died while it did. So this writes the same entry again.
 Status write_entry(io::Directory& folder, const RegisteredArea& area) {
     const std::string name = entry_name(area), text = text_of(area);
     auto file = folder.open_file(name, io::OpenMode::kCreateNew);
@@ -156,7 +156,7 @@ Status note_area(const Options& options, const std::string& nls) {
             outcome = {Code::kUnsupported, place + " is shared with other nodes"};
             continue;
         }
-        // A command may have removed the folder as an empty one in between.
+        // A command may have removed the empty folder in between.
         for (int attempts = 0; attempts < 2; ++attempts) {
             const auto folder = open_folder(place, true);
             outcome = folder ? write_entry(*folder.value(), area.value()) : folder.status();
@@ -229,7 +229,7 @@ std::vector<std::uint64_t> other_registered_users(const Options& options) {
             const char* const end = name.data() + name.size();
             const auto parsed = std::from_chars(name.data() + kFolderPrefix.size(), end, user);
             if (parsed.ec != std::errc{} || parsed.ptr != end || user == ::geteuid()) continue;
-            // Anybody may make a folder of this name; it is that user's only if it belongs to the user.
+            // Any user may make a folder of this name. It counts only if it belongs to that user.
             if (const auto facts = parent.value()->facts(name); facts && facts.value().owner == user)
                 users.insert(user);
         }

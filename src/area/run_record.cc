@@ -14,7 +14,7 @@ namespace forebay::area {
 
 namespace {
 
-// A document of several values would take memory at its end.
+// A document of several values would take memory in its destructor.
 std::string json_text(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

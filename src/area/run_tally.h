@@ -1,9 +1,9 @@
 // Counters of one process that its `forebay run` can read however the process ends: by itself, by _exit, or killed.
 //
-// A process that takes part in a run maps one small file for each engine into the folder of the run (area/run_record.h)
-// and counts there. A forked child that goes on with files of its parent adds to the parent's file. The layout is
-// private to one version of forebay. Thread-safety: `open` comes once, before any counting by other threads; counters
-// are atomics. Best effort: without the file the counters stay in the process's memory, and nothing fails.
+// A process of a run maps one small file for each engine into the folder of the run (area/run_record.h) and counts
+// there. A forked child that continues with its parent's files adds to the parent's file. The layout is private to one
+// version of forebay. Thread-safety: `open` comes once, before other threads count; counters are atomics. Best effort:
+// without the file the counters stay in the process's memory, and no call fails.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@
 
 namespace forebay::area {
 
-inline constexpr std::size_t kTallyReasons = 32;   // at least as many as ledger and cache have
+inline constexpr std::size_t kTallyReasons = 32;   // at least the number of reasons of ledger and cache
 
-// Reads of files that are read through the read cache; bytes.
+// Reads of files through the read cache, in bytes.
 struct ReadTally {
     std::atomic<std::uint64_t> files, hit_bytes, missed_bytes, fetched_bytes, stored_bytes, remote_bytes;
     std::array<std::atomic<std::uint64_t>, kTallyReasons> aside;   // files by cache::Aside
@@ -30,7 +30,7 @@ struct RunTally {
     std::atomic<std::uint64_t> magic;   // kTallyMagic, stored last
     std::uint64_t pid, start_ticks;
     std::atomic<std::uint64_t> files_opened, files_staged;
-    std::atomic<std::uint64_t> files_written;                      // that are open for writing now
+    std::atomic<std::uint64_t> files_written;                      // open for writing now
     std::array<std::atomic<std::uint64_t>, kTallyReasons> aside;   // files by ledger::AsideReason
     ReadTally reads;
 };
@@ -41,18 +41,17 @@ class TallyWriter {
   public:
     TallyWriter() : own_(std::make_unique<RunTally>()), tally_(own_.get()) {}
 
-    // Counts in a new file in `folder` from now on; returns its path. On failure the counters stay in memory.
+    // Counts in a new file in `folder` from then on, and returns its path. On failure the counters stay in memory.
     [[nodiscard]] Result<std::string> open(const std::string& folder);
     [[nodiscard]] RunTally& tally() noexcept { return *tally_; }
 
   private:
     std::unique_ptr<RunTally> own_;
     std::unique_ptr<io::Mapping> mapping_;
-    std::unique_ptr<io::Replaceable> replaceable_;   // counters are no reason to fail
+    std::unique_ptr<io::Replaceable> replaceable_;   // a failure here must not fail the process
     RunTally* tally_;
 };
 
-// A plain copy of one file.
 struct TallyView {
     std::uint64_t pid = 0, start_ticks = 0;
     std::uint64_t files_opened = 0, files_staged = 0, files_written = 0;
@@ -61,7 +60,7 @@ struct TallyView {
                   remote_bytes = 0;
     std::array<std::uint64_t, kTallyReasons> read_aside{};
 };
-// kCorrupt: `path` is no such file of this version.
+// Returns kCorrupt if `path` is no such file of this version.
 [[nodiscard]] Result<TallyView> read_tally(const std::string& path);
 
 }   // namespace forebay::area

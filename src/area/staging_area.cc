@@ -29,7 +29,6 @@ class Refusal {
   public:
     Refusal(const LoadedOptions& loaded, std::string_view name)
         : who_(fmt::format("option {}={} ({})", name, option_text(loaded.options, name), loaded.origin_of(name))) {}
-    // Of one directory of option `nls`.
     explicit Refusal(const Options& options) : who_(fmt::format("option nls={}", option_text(options, "nls"))) {}
     [[nodiscard]] Status because(Code code, std::string_view what, int error = 0) const {
         return {code, fmt::format("{}: {}", who_, what), error};
@@ -43,7 +42,7 @@ class Refusal {
     std::string who_;
 };
 
-// A trailing slash would make the system follow a symbolic link in the last component.
+// After a trailing slash the system would follow a symbolic link in the last component.
 std::string without_trailing_slashes(std::string path) {
     while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
     return path;
@@ -63,7 +62,6 @@ Status check_is_directory(const std::string& path, const struct stat& facts, con
     return Status::ok();
 }
 
-// <nls>/forebay-<uid> as it must be before it is entered.
 Status check_root(const std::string& root, const Refusal& refusal) {
     struct stat facts{};
     if (::lstat(root.c_str(), &facts) != 0) return refusal.because_errno(errno, "look at " + root);
@@ -92,7 +90,7 @@ Status measure_space(StagingArea& area, const LoadedOptions& loaded) {
     if (error != 0) return Refusal(loaded, "nls").because_errno(error, "look at the file system of " + area.root);
     area.device_bytes = device_bytes_of(facts);
     area.free_bytes = static_cast<std::uint64_t>(facts.f_bavail) * unit_of(facts);
-    if (area.device_bytes == 0) return Status::ok();   // a tmpfs or ramfs without limit
+    if (area.device_bytes == 0) return Status::ok();   // a tmpfs or ramfs without a limit
     if (loaded.options.size > area.device_bytes)
         return Refusal(loaded, "size")
             .because(Code::kInvalidArgument,
@@ -111,10 +109,10 @@ Status measure_space(StagingArea& area, const LoadedOptions& loaded) {
 void fit_to_staging_area(LoadedOptions& loaded) {
     int error = 0;
     const struct statfs facts = facts_of(without_trailing_slashes(loaded.options.nls), error);
-    if (error != 0) return;   // opening it tells
+    if (error != 0) return;   // the open reports it
     const std::uint64_t device_bytes = device_bytes_of(facts);
     if (device_bytes == 0 || device_bytes >= loaded.options.size) return;
-    // Less than there is: a log has more than payload, and one that finds no room writes through.
+    // This leaves a margin: a log holds more than payload, and a log without room bypasses.
     const std::uint64_t free_bytes = static_cast<std::uint64_t>(facts.f_bavail) * unit_of(facts);
     shrink_default_size(loaded, free_bytes - free_bytes / 16, "made to fit the staging area");
 }
@@ -123,7 +121,7 @@ std::string staging_folder() { return fmt::format("{}{}", kStagingFolderPrefix, 
 
 namespace {
 
-// `path` as it must be, and with its folder `forebay-<uid>`. `parent`: the directory itself.
+// Checks `path` and opens its folder `forebay-<uid>`. `parent` receives the directory itself.
 Result<StagingArea> enter_area(const std::string& path, const Refusal& refusal,
                                std::unique_ptr<io::Directory>& parent) {
     struct stat facts{};
@@ -153,13 +151,13 @@ Result<StagingArea> enter_area(const std::string& path, const Refusal& refusal,
 }
 
 Status open_root(StagingArea& area, io::Directory& parent, const Refusal& refusal) {
-    // Another process of this user may create it at the same moment; what is there is checked either way.
+    // Another process of this user may create it at the same moment. The check below covers both cases.
     if (auto created = parent.create_directory(staging_folder());
         !created && created.status().code() != Code::kAlreadyExists)
         return refusal.because(created.status());
     FOREBAY_TRY(check_root(area.root, refusal));
-    // Where nls is private or sticky, as /tmp is, nobody else can replace a directory of this user: what is
-    // opened is what was checked. `forebay doctor` points out an nls that is neither.
+    // If nls is private or sticky, like /tmp, no other user can replace this user's directory between check and open.
+    // `forebay doctor` reports an nls that is neither.
     auto root = parent.open_directory(staging_folder());
     if (!root) return refusal.because(root.status());
     area.directory = std::move(root).value();

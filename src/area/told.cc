@@ -17,7 +17,7 @@ namespace forebay::area {
 
 namespace {
 
-// Null: there is none that only this user may write into.
+// Returns null if there is no folder that only this user may write.
 std::unique_ptr<io::Directory> open_told_folder(const std::string& place) {
     const auto kind = io::file_system_of(place);
     if (!kind || kind.value().network) return nullptr;
@@ -34,7 +34,7 @@ std::unique_ptr<io::Directory> open_told_folder(const std::string& place) {
     return folder ? std::move(folder).value() : nullptr;
 }
 
-// The launcher in the name of a file, "<hash>-<pid>-<start>".
+// Returns the launcher in a file's name, "<hash>-<pid>-<start>".
 std::optional<ProcessIdentity> job_in(std::string_view name, const BootId& boot) {
     ProcessIdentity job;
     job.boot_id = boot;

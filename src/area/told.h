@@ -1,10 +1,10 @@
-// Notices that processes of this user on this node have told already.
+// Notices that processes of this user on this node have already printed.
 //
-//     <place>/forebay-told-<uid>/<hash of the message>                  told a user once
-//     <place>/forebay-told-<uid>/<hash of the message>-<pid>-<start>    told a job once: the process that launched it
+//     <place>/forebay-told-<uid>/<hash of the message>                  printed once for the user
+//     <place>/forebay-told-<uid>/<hash of the message>-<pid>-<start>    printed once for the job of this launcher
 //
-// `place` is where the registry of staging areas is (area/registry.h); the folder has mode 0700. The first process to
-// make the file tells. Files of jobs that have ended are removed when a new one is made. Thread-safety: all of it.
+// `place` is the place of the registry of staging areas (area/registry.h). The folder has mode 0700. The first process
+// to make the file prints. Each new file causes the removal of those of ended jobs. Thread-safety: all functions.
 // Blocks on metadata of a local file system.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace forebay::area {
 
-// True for the first process that asks about `message`: of `job`, or else of the user. Also true where it cannot be
-// known, as nothing can be kept.
+// Returns true for the first process that asks about `message`, within `job` or else for the user. Also returns true if
+// no file can be kept.
 [[nodiscard]] bool is_first_to_tell(const Options& options, std::string_view message,
                                     const std::optional<ProcessIdentity>& job) noexcept;
 

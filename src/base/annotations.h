@@ -1,8 +1,7 @@
-// What clang's thread-safety analysis (-Wthread-safety) is told of locks; nothing for other compilers.
+// Lock annotations for clang's thread-safety analysis (-Wthread-safety). They are empty for other compilers.
 //
-// https://clang.llvm.org/docs/ThreadSafetyAnalysis.html explains each of them. A function that says REQUIRES(mutex) is
-// called with the lock held, one that says EXCLUDES(mutex) without it; what is GUARDED_BY(mutex) is touched with it
-// only.
+// REQUIRES(mutex): the caller holds the lock. EXCLUDES(mutex): the caller does not hold it. GUARDED_BY(mutex): the
+// member is used only under the lock. Source: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 #pragma once
 
 #if defined(__clang__)

@@ -1,6 +1,5 @@
-// What has to come to its end without memory: a step that others wait for, a destructor, a handler of errors.
-//
-// Errors: none are thrown. Thread-safety: any thread.
+// Helpers for code that must finish without memory, such as destructors and error handlers. Errors: throws nothing.
+// Thread-safety: any thread.
 #pragma once
 
 #include <cerrno>
@@ -12,11 +11,11 @@
 
 namespace forebay {
 
-// Short enough to need no memory itself.
+// The text fits into the string object, so this needs no memory.
 [[nodiscard]] inline Status out_of_memory() noexcept { return {Code::kUnavailable, "out of memory", ENOMEM}; }
 
-// What `act` returns, a Status, or ok if it returns nothing; out_of_memory() if it has thrown std::bad_alloc, kInternal
-// if something else, which nothing does on purpose.
+// Returns the Status of `act`, or ok if `act` returns void. Returns out_of_memory() if `act` throws std::bad_alloc, and
+// kInternal for any other exception, which no code throws on purpose.
 template <class Act>
 [[nodiscard]] Status attempt(Act&& act) noexcept {
     try {
@@ -33,7 +32,7 @@ template <class Act>
     }
 }
 
-// The same failure; with `instead` for its text for want of memory, which is short (15 characters).
+// Returns a copy of `failure`. Without memory for its text, the copy has the text `instead`, of at most 15 characters.
 [[nodiscard]] inline Status copy_of(const Status& failure, const char* instead) noexcept {
     try {
         return failure;

@@ -10,7 +10,7 @@ namespace forebay {
 SignalsBlocked::SignalsBlocked() noexcept {
     sigset_t all;
     ::sigfillset(&all);
-    // Blocked, these would end the process whatever its handlers are: io/guarded_access.h has one.
+    // A blocked signal of these would end the process, despite a handler such as that of io/guarded_access.h.
     for (const int raised_by_instruction : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS})
         ::sigdelset(&all, raised_by_instruction);
     ::pthread_sigmask(SIG_SETMASK, &all, &before_);

@@ -1,10 +1,10 @@
-// The one way in which forebay starts a thread.
+// The only way in which forebay starts a thread.
 //
-// A thread inherits the signal mask of the thread that starts it, and the system hands a signal of the process to any
-// thread that does not block it. A program that blocks a signal in its own threads, to ask for it or to wait for it,
-// would be ended by it in one of ours. So our threads block every signal but those that an instruction of their own
-// raises. What a system call of such a thread raises for that thread only (SIGPIPE, SIGXFSZ) stays pending and ends
-// with it; the call fails with its error.
+// A new thread inherits the signal mask of its creator. The kernel delivers a signal of the process to any thread that
+// does not block it. A program may block a signal in its own threads, to wait for it; a thread of ours would then take
+// the signal, and the process would end. So our threads block every signal except those that an instruction of the
+// thread raises. A signal that a system call raises for its own thread (SIGPIPE, SIGXFSZ) stays pending and is dropped
+// with the thread; the call fails with its error.
 #pragma once
 
 #include <csignal>
@@ -13,8 +13,7 @@
 
 namespace forebay {
 
-// Blocks, in the calling thread and until it is destroyed, all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and
-// SIGSYS.
+// Blocks all signals except SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP and SIGSYS in this thread, until destruction.
 class SignalsBlocked {
   public:
     SignalsBlocked() noexcept;
@@ -26,9 +25,8 @@ class SignalsBlocked {
     sigset_t before_;
 };
 
-// For a write of forebay's own in a thread of the program, to a pipe that nobody reads or a file that has become too
-// long: SIGPIPE and SIGXFSZ, which come with the failure, are not the program's. They are blocked until this is
-// destroyed, and taken back then.
+// Blocks SIGPIPE and SIGXFSZ in the calling thread until destruction, and then discards those that became pending. It
+// guards a write of forebay in a thread of the program, to a pipe without a reader or a file that is too long.
 class OwnWrite {
   public:
     OwnWrite() noexcept;
@@ -37,11 +35,10 @@ class OwnWrite {
     OwnWrite& operator=(const OwnWrite&) = delete;
 
   private:
-    sigset_t before_, raised_;   // raised_: those that were not pending before
+    sigset_t before_, raised_;   // raised_: signals that were not pending before
 };
 
-// Throws std::system_error if no thread can be had. `run` is called as std::jthread calls it, with a stop token if it
-// takes one.
+// Starts a thread that calls `run` as std::jthread does, with a stop token if it takes one. Throws std::system_error.
 template <class Run>
 [[nodiscard]] std::jthread start_background_thread(Run&& run) {
     const SignalsBlocked blocked;   // the new thread inherits it

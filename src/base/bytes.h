@@ -1,4 +1,4 @@
-// Explicit little-endian encoding of fixed-width integers, for everything that is stored.
+// Explicit little-endian encoding of fixed-width integers, for all stored data.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// XXH3-64 over stored bytes (the xxHash library); the seed is 0.
+// Returns XXH3-64 (the xxHash library) of stored bytes, with seed 0.
 #pragma once
 
 #include <xxhash.h>

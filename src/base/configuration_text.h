@@ -1,4 +1,3 @@
-// Reading a configuration file as a whole.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace forebay {
 
-// The text of the file, of 1 MiB at most. Errors name the file and `named_by`, which is what names it. Blocks on the
-// file. Thread-safety: any.
+// Reads a whole configuration file, of 1 MiB at most. Errors name the file and `named_by`, the setting that names the
+// file. Blocks on file I/O. Thread-safety: any thread.
 [[nodiscard]] Result<std::string> read_configuration(const std::string& path, std::string_view named_by);
 
 }   // namespace forebay

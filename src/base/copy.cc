@@ -39,11 +39,11 @@ void copy_large(std::byte* to, const std::byte* from, std::size_t size_bytes) no
     to += front;
     from += front;
     size_bytes -= front;
-    // Four pages side by side: four streams keep the memory channels busier than one.
+    // Four pages at a time: four streams use more of the memory bandwidth than one.
     for (; size_bytes >= kBlock; size_bytes -= kBlock, to += kBlock, from += kBlock)
         for (std::size_t line = 0; line < kPage; line += kLine)
             for (std::size_t page = 0; page < kBlock; page += kPage) stream_line(to + page + line, from + page + line);
-    // Streaming stores are not ordered with others: whoever sees the record must see its bytes.
+    // The fence orders streaming stores with later ones, so a reader of the record sees its bytes.
     _mm_sfence();
     std::memcpy(to, from, size_bytes);
 }

@@ -11,7 +11,7 @@ namespace {
 struct Range {
     std::uint32_t first, last;
 };
-// Unicode's combining, joining and variation characters, and those of East Asian width W and F, block by block.
+// Blocks of Unicode's combining, joining and variation characters, and of East Asian width W and F.
 constexpr std::array<Range, 7> kNoColumn{{{0x300, 0x36F},
                                           {0x1AB0, 0x1AFF},
                                           {0x1DC0, 0x1DFF},

@@ -1,8 +1,7 @@
-// An object that lives until the process ends, for a static variable of a function: HDF5 closes files from its exit
-// handler, after static objects are destroyed, and threads may still run then. Its place takes no memory, so a
-// destructor may be the first to ask for it.
-//
-// Errors: none but those of T's constructor. Thread-safety: the making is the static variable's; then as T.
+// An object that lives until the process ends, for a static variable of a function. HDF5 closes files from its exit
+// handler, after the destruction of static objects, and threads may still run then. The object lies in static storage,
+// so a destructor may be its first user. Errors: those of T's constructor. Thread-safety: the static variable guards
+// the construction; then as T.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ namespace forebay {
 namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-constexpr double kSecondsMax = 9e9;             // of either kind: what 64 bits hold in nanoseconds
+constexpr double kSecondsMax = 9e9;             // for durations and times: 64 bits of nanoseconds hold it
 constexpr double kSecondsSince1970From = 1e9;   // 2001
 
 Status malformed() { return {Code::kInvalidArgument, "neither a duration nor a time"}; }
@@ -41,7 +41,6 @@ Result<JobEnd> parse_number(std::string_view text) {
     return JobEnd{since_1970 ? JobEnd::Kind::kAt : JobEnd::Kind::kAfter, to_ns(total)};
 }
 
-// So many digits, and nothing else.
 std::optional<int> take_digits(std::string_view& text, std::size_t count) noexcept {
     if (text.size() < count) return std::nullopt;
     int value = 0;
@@ -77,7 +76,7 @@ Result<JobEnd> parse_time(std::string_view text) {
     broken.tm_hour = parts[3];
     broken.tm_min = parts[4];
     broken.tm_sec = parts[5];
-    broken.tm_isdst = -1;   // mktime finds it out
+    broken.tm_isdst = -1;   // mktime decides about daylight saving time
     const std::time_t seconds = utc ? ::timegm(&broken) : ::mktime(&broken);
     if (seconds < 0) return malformed();
     return JobEnd{JobEnd::Kind::kAt, static_cast<std::uint64_t>(seconds) * kNsPerSecond};
@@ -87,7 +86,7 @@ Result<JobEnd> parse_time(std::string_view text) {
 
 Result<JobEnd> parse_job_end(std::string_view text) {
     if (text.empty() || text == "off") return JobEnd{};
-    // Signs, "inf" and "nan" are numbers for from_chars.
+    // from_chars would accept signs, "inf" and "nan".
     if (!(text[0] >= '0' && text[0] <= '9') && text[0] != '.') return malformed();
     return text.find('T') != std::string_view::npos ? parse_time(text) : parse_number(text);
 }

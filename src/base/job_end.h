@@ -1,11 +1,11 @@
-// When a job ends: option `deadline`, or Slurm's SLURM_JOB_END_TIME.
+// The end of a job: option `deadline`, or Slurm's SLURM_JOB_END_TIME.
 //
 //   off                          never
-//   90s, 110m, 1.5h, 2d          so long after the start of the program; a number below 10^9 without a unit: seconds
-//   1751302800                   seconds since 1970, as Slurm says it
-//   2025-06-30T17:00[:00][Z]     a time of day, local unless it ends in Z
+//   90s, 110m, 1.5h, 2d          a duration from the start of the program; a number below 10^9 without a unit is
+//   seconds 1751302800                   seconds since 1970, as in Slurm's variable 2025-06-30T17:00[:00][Z]     a time
+//   of day: UTC with Z, else local time
 //
-// Pure, but for the local time zone. Thread-safe.
+// Pure, except for the local time zone. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ struct JobEnd {
     std::uint64_t ns = 0;   // kAfter: since the start of the program; kAt: since 1970
 };
 
-// Empty text is kNever. The failure says what is wrong with the text.
+// Empty text means kNever. The failure describes the error in the text.
 [[nodiscard]] Result<JobEnd> parse_job_end(std::string_view text);
 
-// The same as an instant of the monotonic clock; ~0: never. The past is 0 at the least.
+// Returns the end of the job as an instant of the monotonic clock, or ~0 for kNever. An end in the past is at least 0.
 struct Now {
     std::uint64_t monotonic_ns = 0, realtime_ns = 0;
     std::uint64_t program_age_ns = 0;

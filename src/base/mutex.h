@@ -1,4 +1,4 @@
-// A mutex and what goes with it, as the standard library has them, but known to clang's thread-safety analysis.
+// The mutex types of the standard library, with annotations for clang's thread-safety analysis.
 #pragma once
 
 #include <condition_variable>
@@ -17,7 +17,7 @@ class CAPABILITY("mutex") Mutex {
     void lock() ACQUIRE() { mutex_.lock(); }
     void unlock() RELEASE() { mutex_.unlock(); }
     [[nodiscard]] bool try_lock() TRY_ACQUIRE(true) { return mutex_.try_lock(); }
-    // For what is called through an interface that does not know the lock: it is held.
+    // Call this where an interface hides the lock. The caller holds the lock.
     void assert_held() const ASSERT_CAPABILITY(this) {}
 
   private:
@@ -26,9 +26,9 @@ class CAPABILITY("mutex") Mutex {
 };
 
 struct Locked {};
-inline constexpr Locked kLocked{};   // the lock is held already
+inline constexpr Locked kLocked{};
 
-// Holds the lock for as long as it lives.
+// Holds the lock until destruction.
 class SCOPED_CAPABILITY LockGuard {
   public:
     explicit LockGuard(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
@@ -41,7 +41,7 @@ class SCOPED_CAPABILITY LockGuard {
     Mutex& mutex_;
 };
 
-// Gives up a lock that is held, for as long as it lives.
+// Drops a held lock until destruction.
 class SCOPED_CAPABILITY Unlocked {
   public:
     explicit Unlocked(Mutex& mutex) RELEASE(mutex) : mutex_(mutex) { mutex_.unlock(); }
@@ -60,7 +60,7 @@ class Condition {
         condition_.wait(lock);
         lock.release();
     }
-    // False: it is `until`.
+    // Returns false if `until` has passed.
     template <class TimePoint>
     bool wait_until(Mutex& mutex, const TimePoint& until) REQUIRES(mutex) {
         std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);

@@ -1,4 +1,3 @@
-// The option table itself, and the page that is made from it.
 #include <fmt/format.h>
 
 #include <array>
@@ -129,7 +128,6 @@ constexpr std::array kTable{
                "commands find them. Set it for programs and commands alike. Empty: /var/tmp, else /tmp."},
 };
 
-// A cell of a Markdown table: what would end it or be taken for a tag is escaped.
 std::string cell(std::string_view text) {
     std::string result;
     for (const char c : text) {

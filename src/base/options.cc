@@ -1,4 +1,3 @@
-// Merging the levels: defaults, the TOML file, the environment, the connector string, in this order.
 #include "base/options.h"
 
 #include <algorithm>
@@ -9,8 +8,7 @@
 #include "base/configuration_text.h"
 #include "base/options_value.h"
 
-// The whole of toml++ in this translation unit: the plugin must not depend on a shared library that the
-// host program may have in another version.
+// This file contains all of toml++: the host program may have its shared library in another version.
 #undef TOML_HEADER_ONLY
 #undef TOML_SHARED_LIB
 #define TOML_HEADER_ONLY 1
@@ -37,8 +35,7 @@ constexpr std::string_view kConnectorString = "connector string";
 constexpr std::string_view kDefault = "default";
 constexpr std::string_view kDefaultBy = "default, by ";
 
-// Variables of forebay that are not options: the configuration file, the switch of the Python package, and what the
-// project's own tools, builds and tests read.
+// Variables of forebay that are not options, with those of the project's own tools, builds and tests.
 constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 constexpr std::array<std::string_view, 12> kOtherVariables{
     kGivenVariable,       "FOREBAY_ENV",    "FOREBAY_CONFIG", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_HDF5",
@@ -52,7 +49,7 @@ std::string& origin_in(LoadedOptions& loaded, std::string_view name) {
         ->source;
 }
 
-// Collects values level by level, weakest first, so that an unusable one leaves the weaker one standing.
+// Collects values level by level, weakest first. An unusable value leaves the weaker one in place.
 class Loader {
   public:
     Loader() {
@@ -60,7 +57,7 @@ class Loader {
             loaded_.origins.push_back({std::string(spec.name), std::string(kDefault)});
     }
 
-    // What `forebay run -o` was given, "name=value" on each line: whoever passes it on, it is told of as such.
+    // Notes the values of `forebay run -o`, one "name=value" per line. Messages name "-o" as their source.
     void note_given(std::string_view lines) { given_ = fmt::format("\n{}\n", lines); }
 
     void set(std::string_view name, std::string_view value, std::string_view source) {
@@ -90,10 +87,8 @@ class Loader {
     std::string given_;
 };
 
-// ---- The connector string --------------------------------------------------------------------------
-
-// The length of the value at the front of `rest`: a value in braces ends at the partner of its first
-// brace, any other at the next semicolon. npos: the brace has no partner.
+// Returns the length of the value at the front of `rest`. A value in braces ends at the partner of its first brace, any
+// other at the next semicolon. Returns npos if the brace has no partner.
 std::size_t value_length(std::string_view rest) {
     const std::size_t begin = rest.find_first_not_of(" \t\r\n");
     if (begin == std::string_view::npos || rest[begin] != '{') return std::min(rest.find(';'), rest.size());
@@ -135,8 +130,6 @@ void load_connector_string(std::string_view rest, Loader& loader) {
     }
 }
 
-// ---- The environment -------------------------------------------------------------------------------
-
 void load_environment(const Getenv& getenv, std::span<const std::string> names, Loader& loader) {
     for (const OptionSpec& spec : option_table()) {
         const std::string variable = option_variable(spec.name);
@@ -156,8 +149,6 @@ void load_environment(const Getenv& getenv, std::span<const std::string> names, 
     }
 }
 
-// ---- The TOML file ---------------------------------------------------------------------------------
-
 void load_config(const std::string& path, Loader& loader) {
     const Result<std::string> text = read_configuration(path, "FOREBAY_CONFIG");
     if (!text) return loader.problem(text.status());
@@ -167,7 +158,7 @@ void load_config(const std::string& path, Loader& loader) {
         return loader.problem({Code::kCorrupt,
                                fmt::format("{}:{}:{}: {}", path, at.line, at.column, parsed.error().description())});
     }
-    // A table is sorted by name; messages come in the order of the lines.
+    // toml++ sorts a table by name. Messages follow the order of the lines.
     std::vector<std::pair<std::string_view, const toml::node*>> pairs;
     for (const auto& [key, node] : parsed.table()) pairs.emplace_back(key.str(), &node);
     std::sort(pairs.begin(), pairs.end(),
@@ -182,8 +173,6 @@ void load_config(const std::string& path, Loader& loader) {
     }
 }
 
-// ---- Fallbacks for options that are not set --------------------------------------------------------
-
 void choose_staging_area(const Getenv& getenv, Loader& loader) {
     Options& options = loader.loaded().options;
     if (!options.nls.empty()) return;
@@ -193,7 +182,7 @@ void choose_staging_area(const Getenv& getenv, Loader& loader) {
     loader.origin("nls") = usable ? "TMPDIR" : kDefault;
 }
 
-// What cannot be understood there is no fault of the program's user.
+// An unreadable value of Slurm's variable is no error of the program's user, so it is ignored.
 void choose_deadline(const Getenv& getenv, Loader& loader) {
     Options& options = loader.loaded().options;
     const char* told = getenv("SLURM_JOB_END_TIME");
@@ -202,7 +191,7 @@ void choose_deadline(const Getenv& getenv, Loader& loader) {
     loader.origin("deadline") = "SLURM_JOB_END_TIME";
 }
 
-// A user who asks for the peers of a job asks for the cache.
+// A request for the peers of a job implies the read cache.
 void choose_read_cache(Loader& loader) {
     LoadedOptions& loaded = loader.loaded();
     if (!loaded.options.reads_from_job() || !loaded.is_default("read_cache")) return;
@@ -212,7 +201,7 @@ void choose_read_cache(Loader& loader) {
 
 }   // namespace
 
-// A host of this name has a port behind it.
+// A host named "job" has a port number after the colon.
 bool Options::reads_from_job() const noexcept {
     constexpr std::string_view kJob = "job", kPath = "job:";
     const std::string_view value = read_cache_servers;

@@ -24,7 +24,7 @@ std::string lower(std::string_view text) {
     return result;
 }
 
-// A choice is bound by index: the enumerators stand in the order of `OptionSpec::choices`.
+// Binds a choice by index: the enumerators have the order of `OptionSpec::choices`.
 struct ChoiceBinding {
     void (*store)(Options&, std::size_t);
     std::size_t (*index)(const Options&);
@@ -38,7 +38,7 @@ constexpr ChoiceBinding choice() {
             [](const Options& options) { return static_cast<std::size_t>(options.*Member); }};
 }
 
-struct DevicesBinding {};   // of option nls, which is more than one field
+struct DevicesBinding {};   // option nls, which sets several fields
 using Binding =
     std::variant<bool Options::*, std::string Options::*, std::uint64_t Options::*, ChoiceBinding, DevicesBinding>;
 struct NamedBinding {
@@ -115,7 +115,7 @@ Result<bool> parse_bool(std::string_view text) {
     return invalid("neither on nor off; allowed are on, true, yes, 1 and off, false, no, 0");
 }
 
-// Digits only; the failure is kUnsupported when the number has no room in 64 bits.
+// Accepts digits only. Returns kUnsupported if the number exceeds 64 bits.
 Result<std::uint64_t> parse_digits(std::string_view digits) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -147,7 +147,7 @@ Status store_number(const OptionSpec& spec, std::string_view text, Options& opti
 
 Status store_text(const OptionSpec& spec, std::string_view text, Options& options, std::string Options::* field) {
     if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
-    // What is meant as a switch would become a file of that name.
+    // A word meant as a switch would otherwise become a file name.
     if ((spec.name == "stats" || spec.name == "trace") && parse_bool(trim(text)))
         return invalid("neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl, or nothing");
     if (spec.name == "registry" && !text.empty() && text.front() != '/')
@@ -171,7 +171,6 @@ Status store_devices(std::string_view text, Options& options) {
     return Status::ok();
 }
 
-// The option whose name is nearest, or nothing if none is near enough to be what was meant.
 const OptionSpec* nearest_option(std::string_view name) {
     std::vector<std::string_view> names;
     for (const OptionSpec& spec : option_table()) names.push_back(spec.name);
@@ -229,7 +228,7 @@ Status store_value(const OptionSpec& spec, std::string_view text, Options& optio
     const std::vector<std::string_view> choices = split_choices(spec.choices);
     const std::string word = lower(trim(text));
     auto found = std::find(choices.begin(), choices.end(), word);
-    // A choice that can be switched on and off takes the other words for that, too.
+    // A choice with "on" and "off" accepts the other words for them, too.
     if (const auto flag = parse_bool(word); found == choices.end() && flag)
         found = std::find(choices.begin(), choices.end(), flag.value() ? "on" : "off");
     if (found == choices.end()) return invalid("unknown choice; allowed: " + joined_choices(spec.choices));
@@ -247,7 +246,7 @@ Status store_beneath(std::string_view name, std::string_view text, Options& opti
 }
 
 Status refusal(std::string_view name, std::string_view value, std::string_view source, std::string_view reason) {
-    constexpr std::size_t kShown = 200;   // a message stays readable whatever was passed in
+    constexpr std::size_t kShown = 200;   // keeps messages readable
     std::string message = "option ";
     (message += name) += '=';
     message += value.substr(0, kShown);
@@ -301,7 +300,7 @@ std::string format_size(std::uint64_t bytes) {
     static constexpr std::array<const char*, 7> kNames{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     std::size_t unit = 0;
     auto value = static_cast<double>(bytes);
-    // 1023.95 would be shown as 1024.0 of the smaller unit.
+    // The format would round 1023.95 to 1024.0 of the smaller unit.
     while ((unit == 0 ? value >= 1024.0 : value >= 1023.95) && unit + 1 < kNames.size()) {
         value /= 1024.0;
         ++unit;

@@ -7,7 +7,7 @@ namespace forebay {
 
 namespace {
 
-// Levenshtein's distance: insertions, deletions and replacements that turn one word into the other.
+// Levenshtein's distance: the insertions, deletions and replacements that turn one word into the other.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
     std::vector<std::size_t> row(to.size() + 1);
     for (std::size_t j = 0; j <= to.size(); ++j) row[j] = j;

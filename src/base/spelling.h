@@ -1,4 +1,3 @@
-// Which of some words a misspelt one was meant to be. Pure.
 #pragma once
 
 #include <optional>
@@ -8,8 +7,7 @@
 
 namespace forebay {
 
-// The word of `known` that is nearest to `word`, in any case of its letters; none if no word is near enough to be what
-// was meant.
+// Returns the word of `known` that is nearest to a misspelt `word`, in any case, or none if none is near. Pure.
 [[nodiscard]] std::optional<std::string_view> nearest_word(std::string_view word,
                                                            std::span<const std::string_view> known);
 

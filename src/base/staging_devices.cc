@@ -18,7 +18,6 @@ bool is_escape(std::string_view text, std::size_t at) {
     return text[at] == '\\' && at + 1 < text.size() && std::string_view(":=\\").find(text[at + 1]) != text.npos;
 }
 
-// One device of the text, as it is written there.
 struct WrittenDevice {
     std::string path;
     std::optional<std::string> size;
@@ -28,7 +27,7 @@ Status no_device(std::string reason) { return {Code::kInvalidArgument, std::move
 
 std::vector<WrittenDevice> split_devices(std::string_view text) {
     std::vector<WrittenDevice> devices(1);
-    std::size_t sign = std::string::npos;   // where the path has the last "=" that is not escaped
+    std::size_t sign = std::string::npos;   // offset of the path's last "=" that is not escaped
     const auto end_device = [&] {
         WrittenDevice& device = devices.back();
         if (sign == std::string::npos || device.path.find('/', sign) != std::string::npos) return;
@@ -95,7 +94,7 @@ std::string staging_devices_text(const std::vector<StagingDevice>& devices) {
     return text;
 }
 
-// Only what would be misread is escaped: most paths stay as they are.
+// Escapes only characters that would be misread, so most paths stay unchanged.
 std::string as_staging_device(std::string_view path) {
     const std::size_t last_part = path.rfind('/');
     std::string text;

@@ -1,9 +1,8 @@
-// Outcome of an operation that can fail: code, errno, retry advice and a message.
+// The outcome of an operation that can fail: code, errno, retry advice and a message.
 //
-// Inside forebay nothing throws on purpose and nothing prints; a function that can fail returns
-// `Status` or `Result<T>`. The message says what was being done to which file, e.g.
-// "write 4096 bytes at offset 8192 to /scratch/run.h5: No space left on device".
-// Values are plain data: copy them across threads freely.
+// Inside forebay no code throws on purpose, and no code prints. A function that can fail returns `Status` or
+// `Result<T>`. The message names the attempt and the file, e.g. "write 4096 bytes at offset 8192 to /scratch/run.h5: No
+// space left on device". Values are plain data: threads may copy them freely.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +20,15 @@ enum class Code : std::uint8_t {
     kNotFound,
     kAlreadyExists,
     kPermissionDenied,
-    kNoSpace,       // ENOSPC, EDQUOT, or the staging area is used up
+    kNoSpace,       // ENOSPC, EDQUOT, or a full staging area
     kIo,            // the operating system reported a failed transfer
-    kCorrupt,       // stored bytes are not what was written
+    kCorrupt,       // stored bytes differ from the written ones
     kUnsupported,   // not possible with this file, library or file system
-    kUnavailable,   // a resource could not be had (threads, memory, descriptors)
+    kUnavailable,   // the system lacks a resource (threads, memory, descriptors)
     kInternal,      // a broken invariant of forebay itself
 };
 
-// The lower-case name of a code, e.g. "no_space". Never null.
+// Returns the lower-case name of a code, e.g. "no_space". Never null.
 [[nodiscard]] std::string_view code_name(Code code) noexcept;
 
 class [[nodiscard]] Status {
@@ -40,19 +39,19 @@ class [[nodiscard]] Status {
 
     static Status ok() noexcept { return {}; }
 
-    // A failed system call. `doing` is what was attempted on which file; the code and the retry
-    // advice follow from `sys_errno`, whose text is appended to the message.
+    // Makes the failure of a system call. `doing` names the attempt and the file. `sys_errno` decides the code and the
+    // retry advice, and the message ends with its text.
     static Status from_errno(int sys_errno, std::string_view doing);
 
     [[nodiscard]] bool is_ok() const noexcept { return code_ == Code::kOk; }
     explicit operator bool() const noexcept { return is_ok(); }
     [[nodiscard]] Code code() const noexcept { return code_; }
     [[nodiscard]] int sys_errno() const noexcept { return errno_; }
-    // True if the same call may succeed later (EINTR, EAGAIN, ENOSPC, ...), nothing else changed.
+    // Returns true if the same call may succeed later, with nothing else changed (EINTR, EAGAIN, ENOSPC, ...).
     [[nodiscard]] bool retryable() const noexcept { return retryable_; }
     [[nodiscard]] const std::string& message() const noexcept { return message_; }
 
-    // The same failure seen from further out: "`context`: message".
+    // Returns the same failure with the message "`context`: message".
     [[nodiscard]] Status with_context(std::string_view context) const;
 
   private:
@@ -62,8 +61,7 @@ class [[nodiscard]] Status {
     std::string message_;
 };
 
-// A value, or the Status that says why there is none. Reading the absent one is a programming error
-// and throws std::bad_variant_access.
+// A value, or the Status that explains its absence. Access to an absent value throws std::bad_variant_access.
 template <class T>
 class [[nodiscard]] Result {
   public:

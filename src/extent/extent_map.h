@@ -1,20 +1,17 @@
-// A map from byte ranges of a file to values: disjoint extents, newest insertion wins.
+// A map from byte ranges of a file to values. The extents are disjoint, and the newest insertion wins.
 //
-// `Value` says where an extent's bytes are; it must offer `Value advanced(std::uint64_t bytes) const`,
-// the value of the same extent with that many bytes cut off its front. Inserting over older extents
-// trims, splits or removes them; what they lose is reported to the caller, who keeps the accounts.
-// Adjacent extents are not joined: their values differ (see plan/ for merging).
+// `Value` says where an extent's bytes are. It offers `Value advanced(std::uint64_t bytes) const`: the value of the
+// extent after a cut of `bytes` at its front. An insertion trims, splits or removes older extents, and reports their
+// lost pieces to the caller, who keeps the accounts. Adjacent extents are not joined, because their values differ.
 //
-// The extents lie in leaves, arrays of up to `kLeafExtents` in file order; a search tree finds a leaf by its
-// fence, the lowest offset that it is responsible for. So neighbours in the file are neighbours in memory: a write
-// of many pieces, or the drain of many, finds its next place in the leaf where it was last.
-// Invariants:
-//   - a leaf holds the extents of [its fence, the next leaf's fence), whole: none reaches beyond;
+// The extents lie in leaves: arrays of up to `kLeafExtents` in file order. A search tree finds a leaf by its fence, the
+// lowest offset of the leaf. So neighbours in the file are neighbours in memory. A write or a drain of many pieces
+// finds its next place in the leaf of the last one. Invariants:
+//   - a leaf holds the extents of [its fence, the next leaf's fence), whole: none crosses these bounds;
 //   - the first leaf's fence is 0; no leaf is empty.
-// Costs: O(log n + pieces touched). Not thread-safe, and calls of const functions are not either.
-// Errors: `insert` and `erase` throw std::bad_alloc before anything has changed or was reported, or not
-// at all. `reserve` lets a caller that has several of them to make fail before the first. `displaced`
-// must not throw.
+// Costs: O(log n + pieces touched). Thread-safety: none, not even for const functions. Errors: `insert` and `erase`
+// throw std::bad_alloc before any change or report, or not at all. A caller with several changes calls `reserve` to
+// fail before the first. `displaced` must not throw.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +45,7 @@ class ExtentMap {
 
     ExtentMap() = default;
     ~ExtentMap() = default;
-    // What was moved from is empty.
+    // The moved-from map is empty.
     ExtentMap(ExtentMap&& other) noexcept { *this = std::move(other); }
     ExtentMap& operator=(ExtentMap&& other) noexcept {
         leaves_ = std::move(other.leaves_);
@@ -64,16 +61,16 @@ class ExtentMap {
     [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-    // What one call may take of what was reserved.
+    // The nodes that one call may take from the reserve.
     static constexpr std::size_t kInsertNodes = 2, kEraseNodes = 1;
 
-    // Later calls that take no more than `nodes` together do not fail. May throw std::bad_alloc.
+    // Makes sure that later calls which take at most `nodes` together do not fail. Throws std::bad_alloc.
     void reserve(std::size_t nodes) {
         while (spare_.size() < nodes) spare_.push_back(make_node());
     }
 
-    // Makes `value` the content of `range`. `displaced(ByteRange, const Value&)` is called for every
-    // piece of an older extent that is no longer in the map.
+    // Makes `value` the content of `range`. Calls `displaced(ByteRange, const Value&)` for every older piece that this
+    // removes.
     template <class Displaced>
     void insert(ByteRange range, const Value& value, Displaced&& displaced) {
         if (range.empty()) return;
@@ -81,7 +78,7 @@ class ExtentMap {
             reserve(1);
             add_leaf(leaves_.end(), 0);
         }
-        // Appending behind the last extent, the common case of a growing file, needs no search.
+        // A growing file appends behind its last extent, which needs no search.
         auto leaf = std::prev(leaves_.end());
         const bool appending = empty() || leaf->second.last().range.end <= range.begin;
         if (!appending) leaf = leaf_of(range.begin);
@@ -90,12 +87,12 @@ class ExtentMap {
         const Place place = appending ? Place{leaf, leaf->second.count} : carve(leaf, range, displaced);
         const auto written = add(place, {range, value});
         if (!reaches_over) return;
-        // Whatever lay there has been cleared: the next leaf has nothing before the end of the range.
+        // The range is clear of older extents, so the next leaf holds no offset below the end of the range.
         if (const auto next = std::next(written); next != leaves_.end() && next->first < range.end)
             move_fence(next, range.end);
     }
 
-    // Removes whatever lies in `range`, reporting it as `insert` does.
+    // Removes all pieces in `range`, and reports them as `insert` does.
     template <class Displaced>
     void erase(ByteRange range, Displaced&& displaced) {
         if (range.empty() || leaves_.empty() || leaves_.rbegin()->second.last().range.end <= range.begin) return;
@@ -106,8 +103,8 @@ class ExtentMap {
         if (size_ < before) tidy(leaf);
     }
 
-    // Removes the parts of extents within `range` for which `gone(ByteRange, const Value&)` is true, asked in
-    // ascending order, and reports them to `displaced` as `erase` does.
+    // Removes the parts of extents within `range` for which `gone(ByteRange, const Value&)` returns true, and reports
+    // them to `displaced` as `erase` does. Calls `gone` in ascending order.
     template <class Gone, class Displaced>
     void erase_if(ByteRange range, Gone&& gone, Displaced&& displaced) {
         if (range.empty() || leaves_.empty()) return;
@@ -125,8 +122,7 @@ class ExtentMap {
         tidy(first);
     }
 
-    // Calls `visit(ByteRange, Value)` for every piece within `range`, in ascending order; pieces are
-    // cut to the range.
+    // Calls `visit(ByteRange, Value)` for every piece within `range`, cut to the range, in ascending order.
     template <class Visit>
     void for_each(ByteRange range, Visit&& visit) const {
         if (range.empty()) return;
@@ -138,7 +134,7 @@ class ExtentMap {
         });
     }
 
-    // As `for_each`, and `gap(ByteRange)` for every part of `range` in between that no extent covers.
+    // Works like `for_each`, and calls `gap(ByteRange)` for every uncovered part of `range` in between.
     template <class Visit, class Gap>
     void for_each_and_gap(ByteRange range, Visit&& visit, Gap&& gap) const {
         std::uint64_t at = range.begin;
@@ -156,8 +152,7 @@ class ExtentMap {
         return any;
     }
 
-    // Walks whole extents from the first one that ends beyond `offset`; `visit(ByteRange, Value)`
-    // returns false to stop.
+    // Walks whole extents from the first one that ends beyond `offset`, until `visit(ByteRange, Value)` returns false.
     template <class Visit>
     void walk_from(std::uint64_t offset, Visit&& visit) const {
         if (leaves_.empty()) return;
@@ -167,7 +162,7 @@ class ExtentMap {
                 if (!visit(leaf->second.extents[at].range, leaf->second.extents[at].value)) return;
     }
 
-    // Empties the map without reporting; nothing stays reserved.
+    // Empties the map and the reserve without reports.
     void clear() noexcept {
         leaves_.clear();
         spare_.clear();
@@ -185,7 +180,7 @@ class ExtentMap {
         }
         [[nodiscard]] const Extent& last() const noexcept { return extents[count - 1]; }
 
-        // The number of extents that end at or before `offset`.
+        // Returns the number of extents that end at or before `offset`.
         [[nodiscard]] std::size_t first_beyond(std::uint64_t offset) const noexcept {
             const auto begin = extents.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
             const auto found = std::upper_bound(begin, end, offset, [](std::uint64_t at, const Extent& extent) {
@@ -193,7 +188,7 @@ class ExtentMap {
             });
             return static_cast<std::size_t>(found - begin);
         }
-        // The extent that reaches beyond `range` at both ends, or null.
+        // Returns the extent that extends beyond `range` at both ends, or null.
         [[nodiscard]] const Extent* around(ByteRange range) const noexcept {
             const std::size_t at = first_beyond(range.begin);
             if (at == count || extents[at].range.begin >= range.begin || extents[at].range.end <= range.end)
@@ -215,7 +210,7 @@ class ExtentMap {
             to.count += count - from;
             count = from;
         }
-        // See ExtentMap::erase_if. No extent reaches beyond the range at both ends. Returns how many are gone.
+        // Implements ExtentMap::erase_if for one leaf without `around`. Returns the number of erased extents.
         template <class Gone, class Displaced>
         std::size_t erase_if(ByteRange range, Gone& gone, Displaced& displaced) {
             std::size_t at = first_beyond(range.begin), kept = at;
@@ -252,12 +247,12 @@ class ExtentMap {
         return one.extract(one.begin());
     }
 
-    // Putting `more` extents into the leaf will not fail.
+    // Makes sure that `more` extents fit into the leaf.
     void reserve_for(const Leaf& leaf, std::size_t more) {
         if (leaf.count + more > kLeafExtents) reserve(more);
     }
 
-    // The leaf that is responsible for `offset`. There is one.
+    // Returns the leaf that is responsible for `offset`. It exists.
     [[nodiscard]] auto find_leaf(std::uint64_t offset) const {
         if (recent_range_.begin <= offset && offset < recent_range_.end) return recent_;
         const auto next = leaves_.upper_bound(offset);
@@ -267,11 +262,11 @@ class ExtentMap {
     }
     [[nodiscard]] LeafIterator leaf_of(std::uint64_t offset) {
         const auto leaf = find_leaf(offset);
-        return leaves_.erase(leaf, leaf);   // nothing: only the way to change what it leads to
+        return leaves_.erase(leaf, leaf);   // erases nothing: it turns the iterator into a mutable one
     }
     void forget_recent() noexcept { recent_range_ = {}; }
 
-    // A new leaf, from what was reserved.
+    // Adds a leaf from the reserve.
     LeafIterator add_leaf(LeafIterator before, std::uint64_t fence) {
         Node node = std::move(spare_.back());
         spare_.pop_back();
@@ -292,7 +287,7 @@ class ExtentMap {
         forget_recent();
         if (first && next != leaves_.end()) move_fence(next, 0);
     }
-    // After a removal: the leaf takes in the next one if that is empty, or if both have become sparse.
+    // After a removal, merges the next leaf into `leaf` if the next one is empty or both have become sparse.
     bool absorb(LeafIterator leaf, LeafIterator next) {
         if (next->second.count > 0 && leaf->second.count + next->second.count > kLeafExtents / 2) return false;
         next->second.move_tail(0, leaf->second);
@@ -304,7 +299,7 @@ class ExtentMap {
         else if (const auto next = std::next(leaf); next != leaves_.end()) absorb(leaf, next);
     }
 
-    // Puts an extent where nothing is; returns its leaf. If the leaf is full, one was reserved.
+    // Puts an extent into a gap, and returns its leaf. If the leaf is full, the caller has reserved another one.
     LeafIterator add(Place place, const Extent& extent) {
         ++size_;
         if (place.leaf->second.count == kLeafExtents) {
@@ -322,8 +317,8 @@ class ExtentMap {
         return place.leaf;
     }
 
-    // Clears `range`, which begins in `leaf`; returns the place for it, in a leaf that may be empty now. Splits
-    // one extent at most, for which `leaf` has room or a leaf was reserved.
+    // Clears `range`, which begins in `leaf`, and returns the place for it, in a leaf that may be empty now. It splits
+    // at most one extent, for which `leaf` has room or the caller has reserved a leaf.
     template <class Displaced>
     Place carve(LeafIterator leaf, ByteRange range, Displaced& displaced) {
         std::size_t at = leaf->second.first_beyond(range.begin);
@@ -334,9 +329,9 @@ class ExtentMap {
             const std::uint64_t old_end = std::exchange(old.range.end, range.begin);
             displaced(lost, tail);
             ++at;
-            if (old_end > range.end) {   // one extent becomes two
+            if (old_end > range.end) {
                 leaf = add({leaf, at}, {{range.end, old_end}, tail.advanced(range.end - lost.begin)});
-                // Where the leaf was split, what goes before the second one may belong to the leaf before.
+                // After a split of the leaf, the place before the second part may belong to the previous leaf.
                 at = leaf->second.first_beyond(range.begin);
                 if (at == 0 && leaf->first > range.begin) {
                     --leaf;
@@ -350,13 +345,13 @@ class ExtentMap {
         for (auto next = std::next(leaf); !beyond && next != leaves_.end() && next->first < range.end;
              next = std::next(leaf)) {
             beyond = clear_from(next->second, 0, range, displaced);
-            if (!absorb(leaf, next)) break;   // not emptied: something of it is beyond the range
+            if (!absorb(leaf, next)) break;   // the next leaf still has bytes beyond the range
         }
         return {leaf, at};
     }
 
-    // Clears the part of `range` that lies in the leaf from its extent `at` on, none of which begins before the
-    // range. True if something of the leaf is beyond the range.
+    // Clears the part of `range` in the leaf, from its extent `at` on. No extent from there on begins before the range.
+    // Returns true if the leaf has bytes beyond the range.
     template <class Displaced>
     bool clear_from(Leaf& leaf, std::size_t at, ByteRange range, Displaced& displaced) {
         std::size_t last = at;
@@ -378,7 +373,7 @@ class ExtentMap {
     std::vector<Node> spare_;
     std::size_t size_ = 0;
     mutable
-        typename Leaves::const_iterator recent_;   // where the last search ended, for the offsets in `recent_range_`
+        typename Leaves::const_iterator recent_;   // leaf of the last search, valid for the offsets in `recent_range_`
     mutable ByteRange recent_range_{};
 };
 

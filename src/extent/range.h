@@ -18,7 +18,7 @@ struct ByteRange {
     [[nodiscard]] constexpr bool contains(const ByteRange& other) const noexcept {
         return begin <= other.begin && other.end <= end;
     }
-    // The common part; empty (begin == end) if there is none.
+    // Returns the common part; empty (begin == end) if there is none.
     [[nodiscard]] constexpr ByteRange intersect(const ByteRange& other) const noexcept {
         const std::uint64_t low = std::max(begin, other.begin);
         return {low, std::max(low, std::min(end, other.end))};

@@ -11,9 +11,9 @@ class RangeSet {
     using Map = std::map<std::uint64_t, std::uint64_t>;   // begin -> end
 
   public:
-    // `range` overlaps nothing in the set.
+    // The caller makes sure that `range` overlaps nothing in the set.
     void add(ByteRange range) { ranges_.emplace(range.begin, range.end); }
-    // `range` was added as it is.
+    // `range` equals an added range.
     void remove(ByteRange range) { ranges_.erase(range.begin); }
     void clear() noexcept { ranges_.clear(); }
     [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
@@ -23,7 +23,7 @@ class RangeSet {
         return !range.empty() && at != ranges_.end() && at->first < range.end;
     }
 
-    // Calls `free(ByteRange)` for every part of `range` that is not in the set, ascending.
+    // Calls `free(ByteRange)` for every part of `range` that is not in the set, in ascending order.
     template <class Free>
     void for_each_gap(ByteRange range, Free&& free) const {
         std::uint64_t from = range.begin;

@@ -1,4 +1,4 @@
-// The union of byte ranges: what was added, with what adjoins joined. Pure.
+// The union of byte ranges. It joins ranges that adjoin or overlap. Pure.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class RangeUnion {
     void clear() noexcept { ranges_.clear(); }
     [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
 
-    // Calls `missing(ByteRange)` for every part of `range` that was not added, ascending.
+    // Calls `missing(ByteRange)` for every part of `range` outside the union, in ascending order.
     template <class Missing>
     void for_each_gap(ByteRange range, Missing&& missing) const {
         auto at = ranges_.upper_bound(range.begin);

@@ -1,6 +1,6 @@
-// Arithmetic on stripes: the file cut into pieces of `stripe` bytes, starting at offset 0.
+// Arithmetic on stripes: pieces of `stripe` bytes of a file, from offset 0 on.
 //
-// Everything is pure; `stripe` is at least 1 and need not be a power of two.
+// All functions are pure. `stripe` is at least 1 and need not be a power of two.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace forebay {
     return offset - offset % stripe;
 }
 
-// The smallest stripe boundary at or above `offset`; `kOffsetMax` when it cannot be represented.
+// Returns the smallest stripe boundary at or above `offset`, or `kOffsetMax` if 64 bits cannot hold it.
 [[nodiscard]] constexpr std::uint64_t align_up(std::uint64_t offset, std::uint64_t stripe) noexcept {
     const std::uint64_t rest = offset % stripe;
     if (rest == 0) return offset;
     return offset > kOffsetMax - (stripe - rest) ? kOffsetMax : offset + (stripe - rest);
 }
 
-// Where a write starting at `range.begin` should stop: the range's end if it fits into `write_max`
-// bytes, else the last stripe boundary within reach, else (no boundary within reach) `write_max` bytes on.
+// Returns the end of a write from `range.begin` on. That is the range's end if it fits into `write_max` bytes, else the
+// last stripe boundary within `write_max` bytes. Without such a boundary the write has `write_max` bytes.
 [[nodiscard]] constexpr std::uint64_t cut(const ByteRange& range, std::uint64_t stripe,
                                           std::uint64_t write_max) noexcept {
     if (range.size() <= write_max) return range.end;

@@ -1,4 +1,3 @@
-// Appending whole lines to a file that several processes share (statistics, traces).
 #pragma once
 
 #include <string>
@@ -8,10 +7,10 @@
 
 namespace forebay::io {
 
-// Appends `line` and a newline in one write (O_APPEND: lines of several processes do not mix), creating
-// the file with mode 0644 if need be.
+// Appends `line` and a newline in one write to a file that several processes share (statistics, traces). With O_APPEND,
+// lines of several processes do not mix. Creates a missing file with mode 0644.
 Status append_line(const std::string& path, std::string_view line);
-// The same to a regular file of this user that exists, and to nothing else: no link is followed.
+// Appends a line to an existing regular file of this user only, and follows no link.
 Status append_line_to_own(const std::string& path, std::string_view line);
 
 }   // namespace forebay::io

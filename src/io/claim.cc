@@ -30,7 +30,7 @@ Result<std::unique_ptr<Claim>> Claim::make(const std::string& folder, const std:
     return std::unique_ptr<Claim>(new Claim(std::move(path), std::move(lock).value()));
 }
 
-// Before the lock ends, so that it is never the file of somebody else.
+// The unlink precedes the end of the lock, so it never removes another process's file.
 Claim::~Claim() {
     if (lock_->is_of_this_process()) (void)::unlink(path_.c_str());
 }
@@ -42,8 +42,7 @@ Result<bool> Claim::is_held(const std::string& folder, const std::string& name) 
     return holder == Holder::kSomebody;
 }
 
-// One at a time: two that have found the same file free might remove it, and the file that somebody has made in its
-// place.
+// One process at a time: two that find the same file free might also remove a newer file.
 void Claim::remove_leftovers(const std::string& folder) {
     const OwnDescriptor at(open_folder(folder));
     if (at.number() < 0 || ::flock(at.number(), LOCK_EX | LOCK_NB) != 0) return;

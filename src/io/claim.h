@@ -1,8 +1,8 @@
-// A name that one process at a time has: while it lives, and does not give it up.
+// A name that one process at a time holds, until it gives the name up or dies.
 //
-// A file of that name, with a lock that ends with the process (process_lock.h), which is removed when the claim is
-// given up. After a crash the file stays, unlocked, and means nothing. Thread-safety: none needed, a claim is a value.
-// Nothing blocks.
+// The claim is a file with this name and a lock that ends with the process (process_lock.h). The holder removes the
+// file when it gives the claim up. After a crash the file stays, unlocked, and has no meaning. Thread-safety: a claim
+// is a value. No call blocks.
 #pragma once
 
 #include <memory>
@@ -15,19 +15,19 @@ namespace forebay::io {
 
 class Claim {
   public:
-    // kUnavailable with EBUSY: somebody has the name; the message says who. Other errors: it cannot be known. The
-    // folder is made if it is missing (0700); its parent has to be there.
+    // Returns kUnavailable with EBUSY, and a message with the holder, if another process holds the name. Other errors
+    // mean that the holder is unknown. Makes a missing folder (0700); its parent must exist.
     [[nodiscard]] static Result<std::unique_ptr<Claim>> make(const std::string& folder, const std::string& name);
-    // In a forked child it gives nothing up.
+    // A forked child's destructor gives nothing up.
     ~Claim();
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
-    // Whether a process has the name now, in whatever PID namespace, this one included. An error: it cannot be known,
-    // for want of descriptors, for example.
+    // Returns true if any process holds the name now, in any PID namespace, this process included. Fails if that is
+    // unknown, for lack of descriptors, for example.
     [[nodiscard]] static Result<bool> is_held(const std::string& folder, const std::string& name);
 
-    // Removes the files that processes which have died left. Best effort.
+    // Removes the files of dead processes. Best effort.
     static void remove_leftovers(const std::string& folder);
 
   private:

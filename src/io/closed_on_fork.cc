@@ -11,17 +11,17 @@ namespace forebay::io {
 
 struct ClosedOnFork::Named {
     std::atomic<bool> taken{true};
-    std::atomic<int> number{-1};   // -1: none; is set last
+    std::atomic<int> number{-1};   // -1: none; stored last
     std::atomic<std::uint64_t> inode{0};
-    Named* next = nullptr;   // does not change once it is in the list
+    Named* next = nullptr;   // constant once it is in the list
 };
 
 namespace {
 
-// As many as were named at one time at most.
+// Holds the highest number of sockets named at one time.
 std::atomic<ClosedOnFork::Named*> all{nullptr};
 
-// In a child another thread's changes may be half done. Then the inode does not fit.
+// In a child, another thread's changes may be incomplete. Then the inode does not match.
 void close_all() noexcept {
     for (ClosedOnFork::Named* each = all.load(std::memory_order_acquire); each != nullptr; each = each->next) {
         const int number = each->number.exchange(-1, std::memory_order_acquire);
@@ -32,8 +32,7 @@ void close_all() noexcept {
     }
 }
 
-// Two threads may both register it: the second call in a child finds nothing to close. A lock for that could be held by
-// another thread as the child begins.
+// Two threads may both register the handler; a second call does no harm. A lock could stay held in the child.
 bool is_told_of_forks() noexcept {
     static std::atomic<bool> told{false};
     if (!told.load(std::memory_order_acquire) && ::pthread_atfork(nullptr, nullptr, close_all) == 0)

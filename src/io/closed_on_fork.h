@@ -1,12 +1,10 @@
-// A socket that forked children do not keep, as if there were an O_CLOFORK.
+// A socket that forked children do not keep, like an O_CLOFORK.
 //
-// The other side learns of a process's death by the end of its connection, and a child of fork(2) has the same one: it
-// would go on as long as the child. So a child closes what is named here before fork(2) returns in it
-// (pthread_atfork). It does nothing else, and the parent nothing at all. Children that do not come that way (vfork,
-// clone) keep the socket until they run another program. So does one that is forked between the making of the socket
-// and its naming here.
-//
-// Thread-safety: any thread. Nothing blocks, and nothing takes a lock, so a fork waits for nobody.
+// A peer learns of a process's death by the end of its connection. A child of fork(2) has the same connection and would
+// keep it open. So a child closes the sockets named here before fork(2) returns in it (pthread_atfork). The child does
+// nothing else, and the parent nothing at all. Children of vfork and clone keep the socket until they run another
+// program. So does a child that is forked after the creation of the socket and before its naming here. Thread-safety:
+// any thread. No call blocks or takes a lock, so a fork never waits.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +18,11 @@ class ClosedOnFork {
     ClosedOnFork(const ClosedOnFork&) = delete;
     ClosedOnFork& operator=(const ClosedOnFork&) = delete;
 
-    // Until this object goes. A number that stands for something else than this socket by then is left alone. Once.
-    // Without memory for it, or without handlers of forks, children keep the socket.
+    // Names the socket, once, until this object's destruction. If the number belongs to another file by then, the child
+    // leaves it alone. Without memory or fork handlers, children keep the socket.
     void name(int number, std::uint64_t inode) noexcept;
 
-    struct Named;   // one socket; never freed, and used again
+    struct Named;   // one socket; never freed, but reused
 
   private:
     Named* named_ = nullptr;

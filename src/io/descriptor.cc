@@ -16,9 +16,9 @@ namespace forebay::io {
 
 namespace {
 
-// Every file system that HDF5 is used on takes such a position.
+// Every file system in use with HDF5 accepts such a position.
 constexpr std::int64_t kMarkMin = std::int64_t{1} << 30, kMarkMask = kMarkMin - 1;
-// The numbers of the standard streams: a program that has closed one of them opens it again by its number.
+// Lower numbers are the standard streams. A program that closed one of them reopens it by its number.
 constexpr int kFirstNumber = 3;
 
 std::int64_t random_mark() noexcept {
@@ -28,7 +28,7 @@ std::int64_t random_mark() noexcept {
             seed = static_cast<std::uint64_t>(::getpid()) << 32;
         return seed;
     }()};
-    // Numbers of one process differ for a long time, and those of two processes most likely (Knuth's multiplier).
+    // Marks of one process stay distinct for long, and most likely those of two (Knuth's multiplier).
     return kMarkMin +
            static_cast<std::int64_t>((next.fetch_add(1, std::memory_order_relaxed) * 0x9E3779B97F4A7C15U >> 20) &
                                      static_cast<std::uint64_t>(kMarkMask));
@@ -61,7 +61,7 @@ void Descriptor::set_mark(int number) noexcept {
     mark_.store(::lseek(number, mark, SEEK_SET) == mark ? mark : -1, std::memory_order_release);
 }
 
-// Without asking a server: what it would tell is not what is compared.
+// Asks no server, because the comparison uses only facts that this machine knows.
 bool Descriptor::find_facts(int number, Facts& facts) noexcept {
     struct statx found{};
     if (::statx(number, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO | STATX_BTIME | kMountUnique,
@@ -105,8 +105,8 @@ int* Descriptor::lend() noexcept {
     return &lent_.number;
 }
 
-// Its position was moved, by a child process that was lent it, or another descriptor of the same file has its number:
-// good to be used, and not to be closed.
+// Returns true for a usable number that must not be closed: a child process moved the position of a lent descriptor, or
+// the number belongs to another descriptor of the same file.
 bool Descriptor::is_as_good(int number) const noexcept {
     constexpr int kCompared = O_ACCMODE | O_APPEND | O_DIRECT | O_PATH;
     if (number < 0 || facts_.inode == 0 || !is_same(number, true)) return false;
@@ -114,7 +114,7 @@ bool Descriptor::is_as_good(int number) const noexcept {
     return flags >= 0 && (flags & kCompared) == (flags_ & kCompared);
 }
 
-// The number that was looked at is the one that is used: while another thread opens the file anew there is none.
+// The checked number is the one that is used. While another thread opens the file anew, there is no number.
 Result<Descriptor::Use> Descriptor::use() {
     const int number = number_.load(std::memory_order_acquire);
     return is_ours(number) || is_as_good(number) ? Use(number, false) : open_anew();
@@ -135,7 +135,7 @@ Result<Descriptor::Use> Descriptor::open_anew() {
     if (const int found = number_.load(std::memory_order_acquire); is_ours(found) || is_as_good(found))
         return Use(found, false);   // another thread has opened it
     if (!path_.starts_with('/') || facts_.inode == 0) return lost(EBADF, "its path is not known");
-    // Not blocking, and not followed where it was not: what has taken the name may be anything.
+    // O_NONBLOCK, and O_NOFOLLOW as at the first open: any kind of file may have the name now.
     const int kept_flags = flags_ & (O_ACCMODE | O_DIRECTORY | O_NOFOLLOW | O_DIRECT | O_SYNC | O_DSYNC);
     const auto open = [&] {
         int opened = -1;
@@ -144,7 +144,7 @@ Result<Descriptor::Use> Descriptor::open_anew() {
         return opened;
     };
     int number = open();
-    // As in the driver's own open: a spare descriptor of forebay makes room.
+    // A spare descriptor of forebay makes room, as in the driver's own open.
     if (number < 0 && opens_later_ && (errno == EMFILE || errno == ENFILE) &&
         SpareDescriptors::of_process().give_all_back())
         number = open();
@@ -161,7 +161,7 @@ Result<Descriptor::Use> Descriptor::open_anew() {
         number_.store(-1);
         set_mark(higher);
         number_.store(higher, std::memory_order_release);
-        return Use(higher, false);   // `use` closes the low one
+        return Use(higher, false);   // the destructor of `use` closes the low number
     }
     number_.store(-1);
     set_mark(number);
@@ -173,7 +173,7 @@ Result<Descriptor::Use> Descriptor::open_anew() {
 bool Descriptor::lock(int operation) noexcept {
     const bool unlocks = (operation & LOCK_UN) != 0;
     if (unlocks) locked_.store(0, std::memory_order_relaxed);
-    if (unlocks && !is_ours()) return true;   // it went with the descriptor
+    if (unlocks && !is_ours()) return true;   // the lock went with the descriptor
     const auto used = use();
     if (!used) {
         errno = used.status().sys_errno();
@@ -203,7 +203,7 @@ int Descriptor::close() noexcept {
 int Descriptor::flush_as_close() noexcept {
     if (!is_ours()) return 0;
     const int copy = ::fcntl(number_.load(std::memory_order_acquire), F_DUPFD_CLOEXEC, kFirstNumber);
-    if (copy < 0) return 0;   // no number left: the last holder's close comes
+    if (copy < 0) return 0;   // no number left: the last holder's close does it
     return ::close(copy) != 0 ? errno : 0;
 }
 

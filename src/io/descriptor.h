@@ -1,22 +1,21 @@
-// A descriptor that the program may close behind forebay's back, and give its number to a file of its own.
+// A descriptor that survives a program which closes it and reuses its number.
 //
-// Daemons and launchers close descriptors that they do not know (closerange, close_range, closefrom), and what they
-// open next gets the numbers. So no number is used before it was seen to be ours still: whoever wants one asks for it
-// with each call.
+// Daemons and launchers close unknown descriptors (closerange, close_range, closefrom), and files that they open later
+// get the numbers. So each use of a number first checks that it is still ours: callers ask for the number with each
+// call.
 //
-// How that is seen. The position of a regular file's descriptor is set to a random mark, which costs less to ask for
-// than anything else, and asks nothing of a file server. forebay itself reads and writes at explicit offsets only.
-// Where a position cannot be had, and of directories and descriptors that the program was given, device and inode are
-// compared, as far as the system knows them without asking a server. A descriptor that is ours no more is neither used
-// nor closed: the file is opened anew by its path, if what is there is the same file by device, inode and birth time,
-// and if the lock that was held can be had again. In the same way a file is opened whose identity is known, and that
-// may never have to be opened.
+// The check: a regular file's descriptor has its position set to a random mark. Reading the position is the cheapest
+// check, and needs no request to a file server. forebay itself reads and writes at explicit offsets only. For files
+// without a position, directories and lent descriptors, the check compares device and inode, as far as the system knows
+// them without a request. A lost descriptor is neither used nor closed. Instead the file is opened anew by its path.
+// That requires the same device, inode and birth time, and a held lock must be available again. A file with a known
+// identity is also opened in this way, at its first use.
 //
-// Between the look and the call that follows, another thread of the program may still close the number. That is a few
-// hundred nanoseconds; nothing but a descriptor table of our own could do better.
+// Between the check and the following call, another thread of the program may still close the number. That window is a
+// few hundred nanoseconds; only a private descriptor table could close it.
 //
-// Ownership: closes the number if it is still ours. Thread-safety: all calls from any thread, but `close`, `rest` and
-// `lend`, which nobody else's call may overlap. Blocks where it opens anew.
+// Ownership: closes the number if it is still ours. Thread-safety: all calls from any thread; no other call may overlap
+// `close`, `rest` and `lend`. Blocks while it opens anew.
 #pragma once
 
 #include <atomic>
@@ -31,16 +30,14 @@
 
 namespace forebay::io {
 
-// STATX_MNT_ID_UNIQUE, since Linux 6.8: a number of the mount that is not given again. Kernels before leave it out of
-// their answer.
+// STATX_MNT_ID_UNIQUE, since Linux 6.8: the number of a mount, never reused. Older kernels leave it out.
 inline constexpr unsigned kMountUnique = 0x4000;
 
 class Descriptor {
   public:
-    // Takes `number` over, which was opened with `flags` (open(2)). `path`: by what it is opened anew, if it is
-    // absolute.
+    // Takes over `number`, which was opened with `flags` (open(2)). An absolute `path` serves to open the file anew.
     Descriptor(int number, std::string path, int flags) noexcept;
-    // Of a regular file that is not open: the first use opens it for reading. `born_ns`: when it was made; 0: unknown.
+    // For a regular file that is not open: the first use opens it for reading. `born_ns` is its birth time; 0: unknown.
     Descriptor(const Identity& identity, std::uint64_t born_ns, std::string path) noexcept;
     ~Descriptor();
     Descriptor(const Descriptor&) = delete;
@@ -62,33 +59,31 @@ class Descriptor {
         int number_;
         bool passing_;   // opened for this call
     };
-    // EBADF: ours is gone, and cannot be had again; the message says why.
+    // Returns EBADF, with the reason in its message, if the descriptor is lost and cannot be opened anew.
     [[nodiscard]] Result<Use> use();
 
-    // Device (st_dev) and inode, as they were when this was made. Does not block. No value: the system did not tell
-    // them.
+    // Returns device (st_dev) and inode as of the construction, or no value if they are unknown. Does not block.
     [[nodiscard]] std::optional<Identity> identity() const noexcept;
-    // The mount's number, which the system gives once (STATX_MNT_ID_UNIQUE, Linux 6.8). 0: not known. Does not block.
+    // Returns the never reused number of the mount (`kMountUnique`), or 0 if it is unknown. Does not block.
     [[nodiscard]] std::uint64_t mount() const noexcept { return facts_.mount; }
-    // st_blksize (stat(2)), as it was when this was made. 0: not known. Does not block.
+    // Returns st_blksize (stat(2)) as of the construction, or 0 if it is unknown. Does not block.
     [[nodiscard]] std::uint64_t block_bytes() const noexcept { return facts_.block_bytes; }
 
-    // Whether the number still stands for the file.
+    // Returns true if the number still belongs to the file.
     [[nodiscard]] bool is_ours() const noexcept { return is_ours(number()); }
-    // The number as it is now, for messages and for who will look at it himself; where it is kept, for
-    // H5Fget_vfd_handle. From then on the program may move its position.
+    // `number` returns the current number, for messages and for callers with checks of their own. `lend` returns its
+    // address, for H5Fget_vfd_handle. After `lend` the program may move the position.
     [[nodiscard]] int number() const noexcept { return number_.load(std::memory_order_acquire); }
     [[nodiscard]] int* lend() noexcept;
 
-    // flock(2) with errno; what is locked is locked again where it is opened anew.
+    // Calls flock(2), and sets errno. A new descriptor takes the same lock again.
     [[nodiscard]] bool lock(int operation) noexcept;
 
-    // From now on it is opened for each call, and takes no number in between.
+    // Opens the file for each later call, and holds no number in between.
     void rest() noexcept;
-    // Closes it for good: 0 or errno. If ours is gone there is nothing to be closed.
+    // Closes the descriptor permanently, and returns 0 or errno. Has nothing to close if the descriptor is lost.
     [[nodiscard]] int close() noexcept;
-    // What closing does for the file, and nothing more: network file systems write back then, and say what failed. 0 or
-    // errno.
+    // Makes a network file system write back and report failures, as at a close. Returns 0 or errno.
     [[nodiscard]] int flush_as_close() noexcept;
 
   private:
@@ -111,7 +106,7 @@ class Descriptor {
     } lent_;
     const std::string path_;
     const int flags_;
-    const bool opens_later_ = false;   // the program has closed nothing
+    const bool opens_later_ = false;   // the first use opens the file
     Facts facts_;
     std::atomic<std::int64_t> mark_{-1};   // position; -1: none
     bool is_directory_ = false;

@@ -21,7 +21,6 @@ namespace forebay::io {
 
 namespace {
 
-// What is to be done in the process before it begins.
 class Preparation {
   public:
     Preparation() noexcept {
@@ -35,7 +34,7 @@ class Preparation {
     Preparation(const Preparation&) = delete;
     Preparation& operator=(const Preparation&) = delete;
 
-    // 0 or an error number.
+    // Returns 0 or an error number.
     [[nodiscard]] int fill(int ready) noexcept {
         int error = ::posix_spawn_file_actions_adddup2(&actions_, ready, kReadyDescriptor);
         for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
@@ -61,7 +60,7 @@ class Preparation {
 
 class Pipe {
   public:
-    // Above the numbers that the process is to have.
+    // Its numbers lie above those of the new process.
     Pipe() noexcept {
         std::array<int, 2> ends{-1, -1};
         if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -89,7 +88,7 @@ class Pipe {
     std::array<int, 2> ends_{-1, -1};
 };
 
-// True: a byte has come. False: the other end is closed, or the time is over.
+// Returns true if a byte arrived, and false if the other end was closed or the time is over.
 bool await_byte(int descriptor, std::chrono::milliseconds at_most) noexcept {
     const auto end = std::chrono::steady_clock::now() + at_most;
     for (;;) {
@@ -102,7 +101,7 @@ bool await_byte(int descriptor, std::chrono::milliseconds at_most) noexcept {
     }
 }
 
-// Linux before 5.9 has no such call.
+// Linux has this call since 5.9.
 bool close_range_from(int first) noexcept {
 #ifdef SYS_close_range
     return ::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, 0U) == 0;
@@ -115,7 +114,6 @@ struct CloseFolder {
     void operator()(DIR* folder) const noexcept { ::closedir(folder); }
 };
 
-// One by one, as /proc lists them.
 Status close_listed_from(int first) {
     const std::unique_ptr<DIR, CloseFolder> listing(::opendir("/proc/self/fd"));
     if (!listing) return Status::from_errno(errno, "list the open descriptors");

@@ -1,9 +1,9 @@
 // A process that outlives this one.
 //
-// It has a session of its own, so no signal of a terminal reaches it; /dev/null as its standard streams; and default
-// signals. It is made by posix_spawn: nothing of this process runs in it. The rest it does itself, first of all
-// (settle_detached): a posix_spawn that closes descriptors and changes the folder came with glibc 2.34.
-// Thread-safety: any thread.
+// It has a session of its own, so no signal of a terminal reaches it. Its standard streams are /dev/null, and its
+// signals have default actions. posix_spawn creates it, so no code of this process runs in it. The process does the
+// rest itself first (settle_detached), because a posix_spawn that closes descriptors and changes the folder came with
+// glibc 2.34. Thread-safety: any thread.
 #pragma once
 
 #include <chrono>
@@ -14,15 +14,15 @@
 
 namespace forebay::io {
 
-// In the process: the descriptor on which it writes one byte once it is ready.
+// The descriptor on which the new process writes one byte when it is ready.
 inline constexpr int kReadyDescriptor = 3;
 
-// Starts arguments[0], a path, with this process's environment. Ok once it is ready. kUnavailable: it has ended before,
-// or was not ready in time; it may go on then. Blocks for so long at most.
+// Starts arguments[0], a path, with this process's environment, and returns ok once the process is ready. Returns
+// kUnavailable if the process ends before, or is late; it may then go on. Blocks for at most `at_most`.
 [[nodiscard]] Status start_detached(const std::vector<std::string>& arguments, std::chrono::milliseconds at_most);
 
-// In the process, before it says that it is ready: closes all descriptors but the standard ones and kReadyDescriptor,
-// so nobody waits for its end of a pipe, and goes to the root, so it keeps no file system busy.
+// Runs in the new process before it is ready. Closes all descriptors except the standard ones and kReadyDescriptor, so
+// no reader of a pipe waits for this process. Changes to the root, so it keeps no file system busy.
 [[nodiscard]] Status settle_detached();
 
 }   // namespace forebay::io

@@ -18,7 +18,7 @@ Event::~Event() { ::close(number_); }
 
 void Event::signal() noexcept {
     const std::uint64_t one = 1;
-    // Full: it is readable already.
+    // A full counter is readable already.
     while (::write(number_, &one, sizeof one) < 0 && errno == EINTR) {
     }
 }

@@ -1,6 +1,5 @@
-// A descriptor that becomes readable when somebody signals it: to wait for that and for a socket together.
-//
-// Ownership: it closes its descriptor. Thread-safety: all calls from any thread. Nothing blocks.
+// A descriptor that becomes readable at a signal, for a wait on both signal and socket. Ownership: closes its
+// descriptor. Thread-safety: all calls from any thread. No call blocks.
 #pragma once
 
 #include <memory>
@@ -17,7 +16,7 @@ class Event {
     Event& operator=(const Event&) = delete;
 
     void signal() noexcept;
-    // Until the next `signal` it is not readable any more.
+    // Makes the descriptor unreadable until the next `signal`.
     void clear() noexcept;
     [[nodiscard]] int number() const noexcept { return number_; }
 

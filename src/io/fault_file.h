@@ -1,9 +1,8 @@
-// Fault injection at the seam: a File or Directory that passes everything on, except what a plan says
-// must fail.
+// Fault injection at the seam: a File or Directory that forwards all calls except those that a plan fails.
 //
-// Fault model: a call is counted when it arrives and fails *instead of* being carried out (a failing
-// write may be told to carry out a prefix first, as a real one may), or hangs before it is carried out. The device
-// itself never lies: what a call reported as done is there. Power loss is modelled by test/support/power.h.
+// Fault model: a call is counted on arrival, and fails *instead of* being carried out, or hangs before it is carried
+// out. A failing write may carry out a prefix first, like a real one. The device itself never lies: the bytes of a
+// successful call are there. test/support/power.h models power loss.
 #pragma once
 
 #include <chrono>
@@ -35,21 +34,19 @@ class FaultPlan {
     // From the `nth` matching call on (1 = the next), `count` calls fail with `sys_errno`.
     void fail(Operation operation, std::uint64_t nth, std::uint64_t count, int sys_errno,
               std::size_t bytes_done_first = 0);
-    // Every operation counts as matching.
     void fail_any(std::uint64_t nth, std::uint64_t count, int sys_errno, std::size_t bytes_done_first = 0);
-    // From the next matching call on, all of them wait until `let_go`, and are carried out then.
+    // All later matching calls wait until `let_go`, and are then carried out.
     void hang(Operation operation);
     void let_go();
-    // One of them, or the next one, is carried out.
+    // Releases one waiting call, or the next one.
     void let_one_go();
-    // Blocks until an unreleased call hangs. False: none does in `at_most`.
+    // Blocks until an unreleased call hangs. Returns false if none does within `at_most`.
     bool await_hanging(std::chrono::milliseconds at_most = std::chrono::minutes(1));
-    // True while a call hangs that is not released yet.
     [[nodiscard]] bool hanging() const;
     void clear();
 
     struct Verdict {
-        int sys_errno = 0;   // 0: carry on
+        int sys_errno = 0;   // 0: success
         std::size_t bytes_done_first = 0;
     };
     Verdict arrive(Operation operation);

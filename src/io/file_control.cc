@@ -23,9 +23,9 @@ Status set_modified(File& file, std::uint64_t modified_ns) {
     return Status::ok();
 }
 
-// The system tells the owner of a lease by a signal, SIGIO unless another one was chosen, which ends a process that
-// does not know it. One that processes ignore is chosen, for this thread, and then no owner at all: no process has to
-// be told, as the drain goes on as fast as it can.
+// The kernel signals the owner of a lease, by default with SIGIO, which ends a process without a handler. So this
+// chooses a signal that processes ignore, for this thread, and then removes the owner. No process needs the signal,
+// because the drain already runs as fast as it can.
 std::unique_ptr<Lease> Lease::take(File& file) {
     auto descriptor = descriptor_of(file);
     if (descriptor == nullptr) return nullptr;
@@ -39,11 +39,11 @@ std::unique_ptr<Lease> Lease::take(File& file) {
     (void)::fcntl(number, F_SETOWN, 0);
     if (had) return lease;
     (void)::fcntl(number, F_SETSIG, 0);
-    return nullptr;   // giving back a lease that was not had fails, and does nothing
+    return nullptr;   // the destructor of an absent lease has no effect
 }
 
 Lease::~Lease() {
-    if (!descriptor_->is_ours()) return;   // it has ended with its descriptor
+    if (!descriptor_->is_ours()) return;   // the lease ended with its descriptor
     (void)::fcntl(descriptor_->number(), F_SETLEASE, F_UNLCK);
     (void)::fcntl(descriptor_->number(), F_SETSIG, 0);
 }

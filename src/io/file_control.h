@@ -1,4 +1,4 @@
-// What an open file of the operating system can do beyond the seam of io/file.h: its times, and leases.
+// Operations on the operating system's files beyond the seam of io/file.h: times and leases.
 //
 // Files of other kinds have no descriptor. Thread-safety: any thread.
 #pragma once
@@ -12,18 +12,17 @@
 
 namespace forebay::io {
 
-// Null: it is no file of the operating system's.
+// Returns null if it is no file of the operating system.
 [[nodiscard]] std::shared_ptr<Descriptor> descriptor_of(File& file) noexcept;
 
-// Sets the time of its last change. kUnsupported: it has no descriptor. Others than its owner may not.
+// Sets the time of the last change, for the file's owner. Returns kUnsupported without a descriptor.
 [[nodiscard]] Status set_modified(File& file, std::uint64_t modified_ns);
 
-// While it lasts, programs of this machine that open or cut the file wait: until it is given back, or for as long as
-// the system lets them wait (/proc/sys/fs/lease-break-time, 45 s). No process gets a signal.
+// A lease makes programs of this machine that open or truncate the file wait. They wait for its end, or for the
+// system's limit (/proc/sys/fs/lease-break-time, 45 s). No process gets a signal.
 class Lease {
   public:
-    // Null: the file system has none, another descriptor of the file is open, or it belongs to another user. Does not
-    // block.
+    // Returns null without leases, with another open descriptor, or for another owner. Does not block.
     [[nodiscard]] static std::unique_ptr<Lease> take(File& file);
     ~Lease();
     Lease(const Lease&) = delete;

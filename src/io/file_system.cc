@@ -46,8 +46,8 @@ constexpr std::array kFileSystems{
 
 constexpr std::uint64_t kFuse = 0x65735546;
 
-// Servers keep the times of these, and do not give an inode number again with the same times. Clients of SMB and 9p may
-// make up inode numbers, and so may FUSE programs.
+// Servers keep the times of these file systems, and never reuse an inode number with the same times. Clients of SMB and
+// 9p may make up inode numbers, and so may FUSE programs.
 constexpr std::array<std::string_view, 5> kSure{"lustre", "gpfs", "nfs", "beegfs", "ceph"};
 // fuse.slowfs is the file system of the tests (tools/slowfs).
 constexpr std::array<std::string_view, 4> kSureFuse{"fuse.glusterfs", "fuse.juicefs", "fuse.ceph-fuse", "fuse.slowfs"};
@@ -56,22 +56,21 @@ bool is_listed(std::uint64_t magic) {
     return std::ranges::any_of(kFileSystems, [&](const KnownFileSystem& known) { return known.magic == magic; });
 }
 
-// The device number, where the magic number does not tell enough: of FUSE, and of what is not listed.
+// Returns the device number if the magic number is not enough: for FUSE, and for unlisted file systems.
 std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
     struct stat file{};
     if ((magic != kFuse && is_listed(magic)) || ::fstat(descriptor, &file) != 0) return std::nullopt;
     return file.st_dev;
 }
 
-// What all files of a mount have in common.
 struct MountFacts {
     std::uint32_t magic = 0;
     bool local = false, sure_versions = false;
-    bool whole = true;   // false: the table of mounts could not be read, and may be another time
+    bool whole = true;   // false: the table of mounts was unreadable, and may be readable later
 };
 
-// The mounts of the files that this process has asked about. Holds kMountsMax at most. Thread-safe, and never waits: a
-// forked child may find the lock taken for ever, and asks the system then.
+// The mounts of files that this process has asked about, at most kMountsMax. Thread-safe. Never waits: a forked child
+// may find the lock permanently taken, and then asks the system.
 class MountTable {
   public:
     static MountTable& of_process() noexcept {
@@ -111,8 +110,7 @@ FileSystemKind file_system_kind(std::uint64_t magic) {
     return {fmt::format("0x{:x}", magic), false, false, false};
 }
 
-// NFS and its like write back, and set the times, some time after the write, and a look at them would make them do so
-// now.
+// NFS and similar file systems set the times at the write-back. A request for them would force it now.
 TimesKind times_kind(std::uint64_t magic) {
     const FileSystemKind kind = file_system_kind(magic);
     if (kind.local) return TimesKind::kExact;
@@ -147,7 +145,7 @@ std::optional<MountFacts> ask_mount(int descriptor) {
     if (::fstatfs(descriptor, &facts) != 0) return std::nullopt;
     const auto magic = static_cast<std::uint32_t>(facts.f_type);
     const std::optional<dev_t> device = telling_device(descriptor, magic);
-    // squashfs, erofs, FAT and others, and NTFS by FUSE, are on a device of this machine.
+    // squashfs, erofs, FAT and others, and NTFS by FUSE, lie on a device of this machine.
     const bool local = file_system_kind(magic).local || (device && gnu_dev_major(*device) != 0);
     std::string type;
     if (magic == kFuse && device && !local) {
@@ -181,7 +179,7 @@ Result<FileSystemKind> file_system_of(const std::string& path) {
     do error = ::statfs(path.c_str(), &facts) == 0 ? 0 : errno;
     while (error == EINTR);
     if (error != 0) return Status::from_errno(error, "look at the file system of " + path);
-    // The type is signed and of different width on different machines; the number has 32 bits.
+    // f_type is signed and of different width on different machines. The magic number has 32 bits.
     return file_system_kind(static_cast<std::uint32_t>(facts.f_type));
 }
 

@@ -14,31 +14,26 @@
 
 namespace forebay::io {
 
-// What a file system's magic number (statfs) stands for. `network` is true if it is reached over a
-// network or through FUSE, where writing is no faster than to the real file.
+// The file system of a statfs magic number. `network` includes FUSE: staging there would be no faster.
 struct FileSystemKind {
     std::string name;
     bool network = false;
     bool memory = false;
     bool local = false;   // known to be on this machine
 };
-// How the file system sets a file's times.
 [[nodiscard]] TimesKind times_kind(std::uint64_t magic);
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
 
-// Traits of an open file with this st_blksize (stat(2)). If statfs fails: those of a file on an unknown file system.
-// `mount` is the number of the file's mount, which the system gives once; the answer for a mount that was asked about
-// is kept. 0: not known, and nothing is kept.
+// Returns the traits of an open file with this st_blksize (stat(2)), or the default traits if statfs fails. `mount` is
+// the never reused number of the file's mount. The answer for a mount is kept; with 0 (unknown), none is kept.
 [[nodiscard]] FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mount = 0);
 
-// Whether a file's identity and state identify its content, so that no other content ever has the same. `type` is the
-// mount type ("fuse.glusterfs"); only FUSE needs it. Returns true for the file systems of an allow-list only.
+// Returns true if a file's identity and state identify its content, so that no other content ever has the same. An
+// allow-list decides. `type` is the mount type ("fuse.glusterfs"), which only FUSE needs.
 [[nodiscard]] bool has_sure_versions(std::uint64_t magic, std::string_view type);
-// The mount type of device `major`:`minor` in `table`, which has the form of /proc/self/mountinfo; empty if it is not
-// listed.
+// Returns the mount type of a device in `table` (/proc/self/mountinfo), or empty text if it is not listed.
 [[nodiscard]] std::string mounted_type(std::istream& table, unsigned major, unsigned minor);
 
-// The kind of file system that holds `path`.
 [[nodiscard]] Result<FileSystemKind> file_system_of(const std::string& path);
 
 }   // namespace forebay::io

@@ -10,8 +10,8 @@
 namespace forebay::io {
 
 bool is_forked() noexcept {
-    constexpr unsigned kForkedWithoutExec = 0x40;   // PF_FORKNOEXEC of the kernel
-    constexpr int kFlagsAt = 6;                     // fields after the name, which may have spaces and parentheses
+    constexpr unsigned kForkedWithoutExec = 0x40;   // the kernel's PF_FORKNOEXEC
+    constexpr int kFlagsAt = 6;                     // fields after the name, which may contain spaces and parentheses
     std::array<char, 1024> text;
     const int descriptor = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return true;

@@ -1,7 +1,7 @@
-// What a file can do beyond io/file.h when another process stages what is written to it: a staging server.
+// Further calls of a file whose writes another process stages: a staging server.
 //
-// What is written need not be in the file, and is read through the same object only. Thread-safety: as io::File. All
-// calls block until the other process has answered, and report a failure of any write before them.
+// Written bytes may not be in the file yet, so only the same object may read them. Thread-safety: as io::File. All
+// calls block until the other process has answered. They report failures of earlier writes.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,19 @@ class ForwardedTarget {
   public:
     virtual ~ForwardedTarget() = default;
 
-    // As File::write_at, of bytes that describe others. They reach the file with the next commit, not before it.
+    // Works like File::write_at, for metadata. The bytes reach the file at the next commit, not before.
     virtual Status write_metadata_at(std::uint64_t offset, Bytes bytes) = 0;
-    // One call of the program has written all its parts. Of a file that others write, too: they read them from now on.
+    // Marks the end of one program call's writes. In a file with several writers, the others can read the bytes now.
     virtual Status end_call() = 0;
-    // Everything written before is one consistent state. On return the death of either process loses nothing of it.
+    // Makes all earlier writes one consistent state. On return the death of either process loses none of it.
     virtual Status commit() = 0;
-    // All that was written is in the file on return, committed or not.
+    // Returns when all written bytes are in the file, committed or not.
     virtual Status drain() = 0;
-    // The same, and from now on what is written is in the file when the call returns.
+    // Drains, and makes later writes return only when their bytes are in the file.
     virtual Status step_aside() = 0;
-    // `close` commits nothing and fails with `why`: what was written since the last commit is incomplete.
+    // Makes `close` commit nothing and fail with `why`: the writes since the last commit are incomplete.
     virtual void withhold(const Status& why) noexcept = 0;
-    // Commits, drains, and lets go of the other process. From then on the file itself is read. Does nothing the second
-    // time.
+    // Commits, drains, and releases the other process. Later reads go to the file itself. A second call does nothing.
     virtual Status close() = 0;
 
   protected:

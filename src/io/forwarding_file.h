@@ -1,4 +1,4 @@
-// A file that passes every call on to another one: the base of those that change some of them.
+// A file that forwards every call to another one: the base of files that change some calls.
 #pragma once
 
 #include <memory>

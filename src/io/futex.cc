@@ -10,7 +10,7 @@
 #include <ctime>
 
 #ifndef SYS_futex_waitv
-#define SYS_futex_waitv 449   // the same on every architecture
+#define SYS_futex_waitv 449   // equal on every architecture
 #endif
 
 namespace forebay::io {
@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Where a thread can wait for one word only.
+// The polling interval on kernels that wait for one word only.
 constexpr milliseconds kLookAtTheOther{500};
 
 // `struct futex_waitv` of linux/futex.h, which older headers lack.
@@ -43,7 +43,7 @@ static_assert(sizeof(SharedWord) == sizeof(std::uint32_t) && SharedWord::is_alwa
 
 void wait_while(const SharedWord& word, std::uint32_t seen, std::optional<milliseconds> at_most) noexcept {
     const timespec limit = time_of(at_most.value_or(milliseconds(0)));
-    // Every outcome (woken, changed meanwhile, interrupted, time over) asks the caller to look again.
+    // Every outcome (woken, changed meanwhile, interrupted, time over) makes the caller look again.
     (void)::syscall(SYS_futex, &word, FUTEX_WAIT, seen, at_most ? &limit : nullptr, nullptr, 0);
 }
 

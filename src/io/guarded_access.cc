@@ -30,7 +30,7 @@ struct Guard {
     sigjmp_buf jump;
 };
 
-// Read by the handler in the thread that faulted.
+// The handler reads it in the faulting thread.
 thread_local Guard* current = nullptr;
 
 struct Shared {
@@ -45,7 +45,7 @@ struct Shared {
 };
 
 Shared& shared() noexcept {
-    static Shared the_one;   // trivially destructible: usable at any time
+    static Shared the_one;   // trivially destructible, so usable at any time
     return the_one;
 }
 static_assert(std::is_trivially_destructible_v<Shared>);
@@ -56,8 +56,7 @@ AddressRange whole_pages(Bytes bytes) noexcept {
     return {begin / page * page, (begin + bytes.size() + page - 1) / page * page};
 }
 
-// A fault of an access, in the thread that made it; not a signal that was sent, nor advice about memory that nobody
-// touched.
+// Returns true for a fault of the thread's own access, and false for a sent signal or advice about untouched memory.
 bool is_access(const siginfo_t& info) noexcept {
     return info.si_code == BUS_ADRERR || info.si_code == BUS_OBJERR || info.si_code == BUS_MCEERR_AR;
 }
@@ -66,7 +65,7 @@ void take_default_action(const siginfo_t& info) noexcept {
     struct sigaction action{};
     action.sa_handler = SIG_DFL;
     ::sigaction(SIGBUS, &action, nullptr);
-    if (info.si_code <= 0) ::raise(SIGBUS);   // sent: it does not come again by itself
+    if (info.si_code <= 0) ::raise(SIGBUS);   // a sent signal does not repeat itself
 }
 
 void hand_on(int signal, siginfo_t* info, void* context) noexcept {
@@ -87,8 +86,8 @@ void hand_on(int signal, siginfo_t* info, void* context) noexcept {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Straight to the kernel: libraries put hooks of their own in place of these two functions (UCX does, which MPI loads),
-// which are not made for a signal handler, or do not hand on where a mapping is to go.
+// Calls the kernel directly. Libraries hook these two functions (UCX does, which MPI loads), and the hooks are not safe
+// in a signal handler, or lose the mapping's address.
 std::byte* map_page(std::size_t size) noexcept {
     const long at = ::syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return at == -1 ? nullptr : reinterpret_cast<std::byte*>(at);
@@ -97,13 +96,13 @@ bool move_page(std::byte* from, std::size_t size, std::uintptr_t to) noexcept {
     return ::syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == static_cast<long>(to);
 }
 
-// In place of the page at `page`, one of the process's own with the same bytes. False: not even that can be had.
+// Replaces the page at `page` by one of the process with the same bytes. Returns false if the system has no page left.
 bool replace_page(std::uintptr_t page) noexcept {
     const std::size_t size = shared().page;
     std::byte* const fresh = map_page(size);
     if (fresh == nullptr) return false;
     const auto* const from = reinterpret_cast<const std::byte*>(page);
-    // A page that cannot be loaded leaves zeros.
+    // An unreadable page leaves zeros.
     (void)guarded(Bytes(from, size), [&]() noexcept { std::memcpy(fresh, from, size); });
     return move_page(fresh, size, page);
 }
@@ -120,7 +119,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         for (Shared::Slot& slot : all.replaceable) {
             if (!AddressRange{slot.begin.load(), slot.end.load()}.holds(address)) continue;
             const int error = errno;
-            slot.replaced = true;   // before anything is stored to the page that comes
+            slot.replaced = true;   // set before any store to the new page
             const bool replaced = replace_page(address / all.page * all.page);
             errno = error;
             if (replaced) return;
@@ -135,8 +134,8 @@ void install_fault_handler() noexcept {
     static const bool installed = [] {
         Shared& all = shared();
         if (const long page = ::sysconf(_SC_PAGESIZE); page > 0) all.page = static_cast<std::uintptr_t>(page);
-        current = nullptr;   // so that this thread has it before it needs it
-        // Known before ours can be called.
+        current = nullptr;   // creates this thread's copy before its first use
+        // The earlier handler must be known before ours can run.
         ::sigaction(SIGBUS, nullptr, &all.previous);
         struct sigaction action{};
         action.sa_sigaction = &on_fault;
@@ -149,7 +148,7 @@ void install_fault_handler() noexcept {
 
 namespace detail {
 
-// Out of line, and `act` behind a pointer: nothing of it is moved to before the guard stands.
+// Out of line, and with `act` behind a pointer, so the compiler moves no access before the guard.
 [[gnu::noinline]] const std::byte* run_guarded(Bytes first, Bytes second, void (*act)(void*), void* argument) noexcept {
     Guard guard;
     guard.ranges[0] = whole_pages(first);

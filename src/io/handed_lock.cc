@@ -24,8 +24,8 @@ HandedLock::~HandedLock() {
     if (passed_ >= 0) ::close(passed_);
 }
 
-// First by the own descriptor: that fails exactly if a process has a lock. The one of the other process is then had
-// again, which changes nothing; that of a third process cannot be had.
+// The own descriptor comes first: it fails exactly if another open file has the lock. A second lock through the passed
+// descriptor then changes nothing if its open file holds the lock, and fails if a third process does.
 bool HandedLock::keep_now() noexcept {
     const std::lock_guard lock(mutex_);
     if (kept_) return true;

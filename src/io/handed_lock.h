@@ -1,13 +1,13 @@
-// HDF5's lock of a file (flock, exclusive) that another process has, and that this one keeps once that process is gone.
+// HDF5's exclusive lock (flock) of a file that another process holds, and that this process keeps after that process
+// ends.
 //
-// A program locks the file, and a staging server writes it. The lock must not end with the program while the server
-// still writes. On one machine the program passes its descriptor to the server: both then have the same open file, and
-// its lock lasts until the last of them has closed it. Without that descriptor the server takes the lock through its
-// own one, as soon as it sees that the program is gone; another process may be faster.
+// A program locks the file, and a staging server writes it. The lock must outlast the program while the server still
+// writes. On one machine the program passes its descriptor to the server. Both then have the same open file, and its
+// lock lasts until both have closed it. Without that descriptor the server takes the lock through its own descriptor as
+// soon as it sees the program's end; another process may be faster.
 //
-// A program without locks has none here either until it is gone. A file system without locks is no error.
-// Ownership: closes the descriptor that was passed. Thread-safety: all calls from any thread. Blocking:
-// `keep` as it says.
+// A program without locks has none here either while it lives. A file system without locks is no error. Ownership:
+// closes the passed descriptor. Thread-safety: all calls from any thread. Blocking: only `keep`.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,19 @@ namespace forebay::io {
 
 class HandedLock {
   public:
-    // `own`: this process's descriptor of the file `identity`. `passed`: the other process's; -1: none came. One of
-    // another file is closed.
+    // `own` is this process's descriptor of `identity`, `passed` the other one's, or -1. A wrong one is closed.
     HandedLock(std::shared_ptr<Descriptor> own, const Identity& identity, int passed) noexcept;
     ~HandedLock();
     HandedLock(const HandedLock&) = delete;
     HandedLock& operator=(const HandedLock&) = delete;
 
-    // The other process is gone, or has lost this one. From now on this process has the lock, if that returns true.
-    // False: a process that is neither of them has it, or the other process has it and has not passed it. A process
-    // that ends may end its connections before its locks: so long that is waited for.
+    // Takes over the lock after the other process has ended or lost its connection. Returns true if this process now
+    // holds the lock. Returns false if a third process holds it, or if the other process holds it without having passed
+    // it. Waits for at most `at_most`, because an ending process may close its connections before its locks.
     [[nodiscard]] bool keep(std::chrono::milliseconds at_most = std::chrono::milliseconds(0));
-    // The lock of the other process does not end before this object.
+    // Returns true if the other process's lock lasts at least as long as this object.
     [[nodiscard]] bool is_passed() const noexcept { return passed_ >= 0; }
-    // Nothing is written any more: ends the lock, for the other process, too.
+    // Ends the lock after the last write, for the other process, too.
     void end() noexcept;
 
   private:

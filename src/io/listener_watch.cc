@@ -14,7 +14,7 @@ namespace forebay::io {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two tries to connect again
+constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two attempts to reconnect
 
 }   // namespace
 
@@ -31,7 +31,7 @@ ListenerWatch::ListenerWatch(const Address& address) noexcept : pause_(kPauseMin
             inode_ = facts.st_ino;
         }
         if (number_ >= 0) (void)::inotify_add_watch(number_, folder.c_str(), IN_MOVED_TO | IN_CREATE | IN_ATTRIB);
-    } catch (const std::bad_alloc&) {   // the pauses do
+    } catch (const std::bad_alloc&) {   // the pauses suffice
     }
 }
 
@@ -39,7 +39,7 @@ ListenerWatch::~ListenerWatch() {
     if (is_ours()) ::close(number_);
 }
 
-// The program may have closed it, and have another file of this number.
+// The program may have closed the descriptor, and its number may belong to another file.
 bool ListenerWatch::is_ours() const noexcept {
     struct stat facts{};
     return number_ >= 0 && ::fstat(number_, &facts) == 0 && facts.st_dev == device_ && facts.st_ino == inode_;
@@ -62,7 +62,7 @@ void ListenerWatch::await(std::optional<std::chrono::milliseconds> at_most) noex
     pause_ = std::min(2 * pause_, kPauseMax);
     for (;;) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-        pollfd look{is_ours() ? number_ : -1, POLLIN, 0};   // -1: the pause only
+        pollfd look{is_ours() ? number_ : -1, POLLIN, 0};   // -1: only the pause
         const int ready = left > 0 ? ::poll(&look, 1, static_cast<int>(left)) : 0;
         if (ready == 0) return;
         std::array<std::byte, 4096> events;

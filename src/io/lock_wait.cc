@@ -14,9 +14,9 @@
 
 namespace forebay::io {
 
-// Whether the lock was had; else errno says why. Locks are waited for without end or not at all, so somebody else's
-// is waited for by its effect: whoever gives it up, or dies, closes the directory, and the kernel tells (inotify). It
-// does not tell of another machine's, and may refuse to, so it is tried again now and then all the same.
+// flock waits without limit or not at all, so this waits for the effect of an unlock. A holder that unlocks or dies
+// closes the directory, and inotify reports that. It does not report closes on other machines, and may refuse a watch,
+// so this also retries at intervals.
 bool await_lock(int number, std::chrono::milliseconds at_most, const std::function<bool(int number)>& try_lock) {
     constexpr std::chrono::milliseconds kTryAgain{500};
     const auto end = std::chrono::steady_clock::now() + at_most;
@@ -34,9 +34,9 @@ bool await_lock(int number, std::chrono::milliseconds at_most, const std::functi
             closed = ::inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
             if (closed >= 0 &&
                 ::inotify_add_watch(closed, fmt::format("/proc/self/fd/{}", number).c_str(), IN_CLOSE) >= 0)
-                continue;   // it may have been closed before that
+                continue;   // the holder may have closed it before the watch began
         }
-        pollfd waiting{closed, POLLIN, 0};   // a negative one is passed over
+        pollfd waiting{closed, POLLIN, 0};   // poll skips a negative number
         (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
         std::array<char, 4096> told;
         while (closed >= 0 && ::read(closed, told.data(), told.size()) > 0) {

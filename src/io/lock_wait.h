@@ -1,6 +1,3 @@
-// Waiting for a lock of a file that somebody else has, for a bounded time.
-//
-// Thread-safety: any thread. Takes a descriptor while it waits.
 #pragma once
 
 #include <chrono>
@@ -8,8 +5,9 @@
 
 namespace forebay::io {
 
-// Tries `try_lock(number)` until it is true, for so long at most. False: errno is that of the last try; one other than
-// EWOULDBLOCK ends it at once. Blocks.
+// Waits for the lock of a file that another process holds. Calls `try_lock(number)` until it returns true, for at most
+// `at_most`. Returns false with the errno of the last try; an errno other than EWOULDBLOCK ends the wait at once.
+// Blocks. Takes a descriptor while it waits. Thread-safety: any thread.
 [[nodiscard]] bool await_lock(int number, std::chrono::milliseconds at_most,
                               const std::function<bool(int number)>& try_lock);
 

@@ -9,20 +9,19 @@
 namespace forebay::io {
 
 int MadeFile::open(const char* name, int o_flags) {
-    constexpr mode_t kMode = 0666;   // less the umask
+    constexpr mode_t kMode = 0666;   // reduced by the umask
     const int calm = (o_flags & ~(O_TRUNC | O_CREAT | O_EXCL)) | O_CLOEXEC;
     if ((o_flags & O_CREAT) == 0) return ::open(name, calm);
     if ((o_flags & O_EXCL) == 0) {
         const int descriptor = ::open(name, calm);
-        // With O_CREAT some failures have another number: a name that ends in a slash.
+        // With O_CREAT some failures have another errno: a name that ends in a slash.
         if (descriptor >= 0 || errno != ENOENT)
             return descriptor >= 0 ? descriptor : ::open(name, calm | O_CREAT, kMode);
     }
     name_ = name;
     const int descriptor = ::open(name, calm | O_CREAT | O_EXCL, kMode);
     if (descriptor < 0) {
-        // Somebody else has made it meanwhile; or it is a symbolic link to where nothing is yet, and there it is not
-        // removed again.
+        // Another process has created it meanwhile, or it is a link to a missing file, which stays then.
         return errno == EEXIST && (o_flags & O_EXCL) == 0 ? ::open(name, calm | O_CREAT, kMode) : descriptor;
     }
     struct stat facts{};

@@ -1,5 +1,3 @@
-// Opening a target without harm: what is made or emptied is so only once nothing refuses the open any more, or it is
-// undone.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +9,7 @@
 
 namespace forebay::io {
 
-// A file that this open has made. It is removed again unless `keep` is called.
+// A file that this open creates. It is removed unless `keep` is called: a refused open leaves no file.
 class MadeFile {
   public:
     MadeFile() = default;
@@ -19,8 +17,7 @@ class MadeFile {
     MadeFile(const MadeFile&) = delete;
     MadeFile& operator=(const MadeFile&) = delete;
 
-    // As open(2), but that an existing file keeps what it holds: O_TRUNC is left to `empty`. `descriptor` is -1 with
-    // errno on failure.
+    // Works like open(2), but leaves O_TRUNC to `empty`. Returns -1 with errno on failure.
     [[nodiscard]] int open(const char* name, int o_flags);
     [[nodiscard]] bool made() const noexcept { return made_; }
     void keep() noexcept { made_ = false; }
@@ -32,8 +29,7 @@ class MadeFile {
     bool made_ = false;
 };
 
-// What O_TRUNC does, to a regular file; to one that is empty already nothing, which would make some file systems write
-// it back when it is closed.
+// Does what O_TRUNC does. Leaves an empty file alone, as some file systems would write it back at its close.
 [[nodiscard]] Status empty(Descriptor& file, const std::string& path);
 
 }   // namespace forebay::io

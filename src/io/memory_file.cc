@@ -23,7 +23,7 @@ namespace {
 // a page than a test takes to fill it. A late access to a destroyed file still faults. Thread-safe.
 class Pages {
   public:
-    // kMemoryFileMax zero bytes. Null: the system has no address space left.
+    // Returns kMemoryFileMax zero bytes, or null if the system has no address space left.
     static std::byte* take() noexcept {
         const std::lock_guard lock(mutex);
         while (count > 0) {
@@ -38,7 +38,7 @@ class Pages {
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
     }
-    // Nothing beyond `used` was ever stored to.
+    // No byte beyond `used` was ever stored to.
     static void give_back(std::byte* base, std::uint64_t used) noexcept {
         const std::lock_guard lock(mutex);
         if (count < kept.size() && used <= kUsedMax && ::mprotect(base, kMemoryFileMax, PROT_NONE) == 0)
@@ -57,7 +57,7 @@ class Pages {
     static inline std::size_t count = 0;
 };
 
-// Address space reserved once and never moved, so that mappings stay valid while the file grows.
+// Address space that is reserved once and never moved, so mappings stay valid while the file grows.
 class Content {
   public:
     Content() : base_(Pages::take()) {}
@@ -79,7 +79,7 @@ class Content {
     }
 };
 
-// Somebody may store to a mapping of the file meanwhile, as of any file: each word is read whole, as it is then.
+// Another thread may store to a mapping of the file meanwhile, so each word is read with one atomic load.
 void copy_while_stored_to(std::byte* to, std::byte* from, std::size_t count) noexcept {
     const auto take = [&]<class Word>(Word) {
         const Word word = std::atomic_ref<Word>(*reinterpret_cast<Word*>(from)).load(std::memory_order_relaxed);
@@ -127,7 +127,7 @@ class MemoryFile final : public File {
         FOREBAY_TRY(check_writable("write to", EBADF));
         const std::lock_guard lock(content_->mutex);
         for (const Bytes& piece : pieces) {
-            if (piece.empty()) continue;   // writing nothing beyond the end does not make a file longer
+            if (piece.empty()) continue;   // an empty write beyond the end does not extend the file
             FOREBAY_TRY(check_room(offset, piece.size()));
             std::memcpy(content_->base_ + offset, piece.data(), piece.size());
             offset += piece.size();
@@ -185,7 +185,6 @@ class MemoryFile final : public File {
         content_->size = std::max(content_->size, size);
         content_->used = std::max(content_->used, content_->size);
     }
-    // As the system does, with the error that the system call gives.
     Status check_writable(const char* call, int error) const {
         return writable_ ? Status::ok() : Status::from_errno(error, fmt::format("{} {}", call, name_));
     }
@@ -206,7 +205,7 @@ struct Node {
     std::mutex mutex;
     std::condition_variable unlocked;
     bool locked = false, removed = false;
-    std::map<std::string, std::size_t> kept_free;   // and by how many
+    std::map<std::string, std::size_t> kept_free;   // names, with the number of their keepers
     std::set<std::string> held;
 };
 
@@ -224,7 +223,6 @@ class MemoryLock final : public Lock {
     std::shared_ptr<Node> node_;
 };
 
-// Of a file in a directory: a name that is held, or kept free.
 class MemoryNameLock final : public Lock {
   public:
     void begin(std::shared_ptr<Node> node, std::string name, bool held) noexcept {
@@ -314,7 +312,7 @@ class MemoryDirectory final : public Directory {
 
     Status sync() override { return Status::ok(); }
 
-    // As if this user had made everything here.
+    // This user owns everything here.
     Result<Facts> facts(const std::string& name) override {
         const std::lock_guard lock(node_->mutex);
         const Facts directory{Facts::Kind::kDirectory, ::geteuid(), 0700, 0};
@@ -330,7 +328,7 @@ class MemoryDirectory final : public Directory {
         else node_->unlocked.wait(lock, is_free);
         if (node_->locked)
             return Status(Code::kUnavailable, "lock " + name_ + ": another process holds it", EWOULDBLOCK, true);
-        auto made = std::make_unique<MemoryLock>();   // nothing is locked if there is no memory for it
+        auto made = std::make_unique<MemoryLock>();   // before the lock: without memory it stays free
         node_->locked = true;
         made->hold(node_);
         return std::unique_ptr<Lock>(std::move(made));
@@ -366,7 +364,7 @@ class MemoryDirectory final : public Directory {
         } else {
             ++node_->kept_free[name];
         }
-        made->begin(node_, std::move(own), held);   // nothing is locked if there is no memory for it
+        made->begin(node_, std::move(own), held);   // without memory the lock was not taken
         return std::unique_ptr<Lock>(std::move(made));
     }
     std::unique_ptr<Directory> handle(const std::string& name, std::shared_ptr<Node> node) const {

@@ -1,4 +1,4 @@
-// Opening a file that is there, without locking it: of somebody who has locked it for this process.
+// Opens existing files without HDF5's lock, for a process whose file another process has locked for it.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace forebay::io {
 
-// Opens a file or folder with these flags of open(2), close-on-exec, and returns its descriptor, or -1 with errno set.
-// Blocks while another process has a lease on the file, as open(2) does: after a deferred close the file is drained
-// until then. Does not wait for the other end of a pipe that has taken the file's place.
+// Opens a file or folder with these flags of open(2), close-on-exec. Returns its descriptor, or -1 with errno set.
+// Blocks while another process has a lease on the file, as open(2) does: a deferred close drains the file meanwhile.
+// Does not wait for the other end of a pipe that has replaced the file.
 [[nodiscard]] int open_patiently(const std::string& path, int flags) noexcept;
 
 struct OpenedExisting {
@@ -21,7 +21,7 @@ struct OpenedExisting {
     Identity identity;
 };
 enum class Access : std::uint8_t { kReadWrite, kRead };
-// kNotFound, kPermissionDenied; kInvalidArgument: no regular file. Blocks as open(2) does.
+// Errors: kNotFound, kPermissionDenied, and kInvalidArgument if `path` is no regular file. Blocks as open(2) does.
 [[nodiscard]] Result<OpenedExisting> open_existing(const std::string& path, Access access = Access::kReadWrite);
 
 }   // namespace forebay::io

@@ -1,8 +1,7 @@
-// A descriptor for the time of a few calls: closed at the end of its scope.
+// A descriptor that is closed at the end of its scope.
 //
-// For descriptors so short-lived that the program does not close and reuse their number; io/descriptor.h is for those
-// that stay open.
-// Thread-safety: none. Never blocks by itself; close(2) may, on a network file system.
+// It lives for a few calls only, so the program does not close it and reuse its number. io/descriptor.h is for
+// descriptors that stay open. Thread-safety: none. Does not block, except for close(2) on a network file system.
 #pragma once
 
 #include <unistd.h>
@@ -13,7 +12,7 @@ namespace forebay::io {
 
 class OwnDescriptor {
   public:
-    // `number` as open(2) returns it: below 0 after a failure, with errno.
+    // `number` is the result of open(2): negative after a failure, with errno.
     explicit OwnDescriptor(int number) noexcept : number_(number) {}
     ~OwnDescriptor() { (void)close(); }
     OwnDescriptor(const OwnDescriptor&) = delete;
@@ -21,7 +20,7 @@ class OwnDescriptor {
 
     [[nodiscard]] int number() const noexcept { return number_; }
     explicit operator bool() const noexcept { return number_ >= 0; }
-    // As close(2): below 0 with errno if what was written has not reached the file's server. 0 if it is closed already.
+    // Works like close(2): negative, with errno, if written bytes did not reach a server. 0 if already closed.
     int close() noexcept {
         const int number = std::exchange(number_, -1);
         return number >= 0 ? ::close(number) : 0;

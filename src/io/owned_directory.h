@@ -1,4 +1,3 @@
-// A directory that root makes for a user.
 #pragma once
 
 #include <sys/types.h>
@@ -9,9 +8,9 @@
 
 namespace forebay::io {
 
-// Makes `path` with mode 0700, and gives it to `user` and `group`. One that is there already stays as it is.
-// kPermissionDenied: others could put another directory in its place, since they may rename what is in the one above
-// (it is writable for others, and not sticky). Blocks as mkdir(2).
+// Makes a directory `path` for a user, as root: mode 0700, owner `user` and `group`. An existing one stays unchanged.
+// Returns kPermissionDenied if other users could replace the directory, because its parent is writable for others and
+// not sticky. Blocks as mkdir(2).
 [[nodiscard]] Status make_owned_directory(const std::string& path, uid_t user, gid_t group);
 
 }   // namespace forebay::io

@@ -1,6 +1,6 @@
-// Memory for one transfer, from a page boundary on: a file system that hands pages on, instead of copying them, takes a
-// transfer in requests of so many pages, and a page that is used in part counts as one. Ownership: the buffer's own.
-// Not initialised. Throws std::bad_alloc.
+// Memory for one transfer that begins at a page boundary. A file system that passes pages on without a copy splits a
+// transfer into requests of a fixed number of pages, and a partly used page counts as one. Ownership: the object owns
+// the memory. Not initialised. Throws std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace forebay::io {
 
 class PageBuffer {
   public:
-    static constexpr std::size_t kPageBytes = 4096;   // the smallest one there is
+    static constexpr std::size_t kPageBytes = 4096;   // the smallest page size of any machine
 
     explicit PageBuffer(std::size_t size) : memory_(new std::byte[size + kPageBytes]), size_(size) {}
 

@@ -1,6 +1,5 @@
-// One descriptor that is sent beside bytes through a Unix socket. Source: unix(7), SCM_RIGHTS; cmsg(3).
-//
-// Ownership: whoever receives one closes it. Thread-safety: one thread at a time. Blocking: as recvmsg(2).
+// One descriptor that is sent beside bytes through a Unix socket. Source: unix(7), SCM_RIGHTS; cmsg(3). Ownership: the
+// receiver closes it. Thread-safety: one thread at a time. Blocking: as recvmsg(2).
 #pragma once
 
 #include <sys/socket.h>
@@ -30,7 +29,7 @@ class PassedNumber {
         message.msg_control = room_.data();
         message.msg_controllen = room_.size();
     }
-    // There is room for two (the system rounds up): whoever sends more than one has none taken.
+    // The buffer has room for two (the system rounds up). If a message has more than one, this closes all of them.
     void take(msghdr& message) noexcept {
         cut_ = (message.msg_flags & MSG_CTRUNC) != 0;
         const cmsghdr* const control = CMSG_FIRSTHDR(&message);
@@ -43,8 +42,8 @@ class PassedNumber {
             else ::close(number);
         }
     }
-    [[nodiscard]] int number() const noexcept { return number_; }   // -1: none came
-    [[nodiscard]] bool cut() const noexcept { return cut_; }        // one was sent that this process could not have
+    [[nodiscard]] int number() const noexcept { return number_; }   // -1: none arrived
+    [[nodiscard]] bool cut() const noexcept { return cut_; }        // this process could not receive a sent descriptor
 
   private:
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> room_{};
@@ -52,7 +51,7 @@ class PassedNumber {
     bool cut_ = false;
 };
 
-// As recvmsg(2). Descriptors for which there is no room the system closes.
+// Works like recvmsg(2). The system closes descriptors without room.
 inline ssize_t receive_with(int socket, MutableBytes into, PassedNumber& passed) noexcept {
     iovec part{into.data(), into.size()};
     ssize_t received;

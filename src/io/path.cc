@@ -25,7 +25,7 @@ std::string working_directory() {
         void operator()(char* text) const noexcept { std::free(text); }
     };
     const std::unique_ptr<char, Free> text(::getcwd(nullptr, 0));
-    // One that lies outside of the process's root is "(unreachable)/…".
+    // A directory outside the process's root is "(unreachable)/…".
     return text != nullptr && *text == '/' ? std::string(text.get()) : std::string();
 }
 
@@ -61,7 +61,7 @@ class Searching {
   public:
     Searching(const Identity& identity, std::size_t names_max) noexcept : identity_(identity), left_(names_max) {}
 
-    // In `folder` and below it, but for `but`, which was looked at before. True: there it is.
+    // Searches `folder` and below, except `but`, which was searched before. Returns true if it found the file.
     bool look(const std::string& folder, const std::string& but) {
         std::vector<std::string> folders{folder};
         while (!folders.empty()) {
@@ -100,7 +100,7 @@ class Searching {
             --left_;
             std::string path = folder + "/";
             path += name;
-            // Not by what the folder says: some file systems have other numbers there.
+            // The folder's own numbers do not count: some file systems have other ones there.
             struct stat facts{};
             if (::fstatat(::dirfd(opened.get()), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) {
                 complete = complete && errno == ENOENT;
@@ -131,7 +131,7 @@ Search find_file(const std::string& path, const Identity& identity, std::size_t 
             if (errno == ENOENT || errno == ENOTDIR) continue;
             return {};
         }
-        // Above the root of the file system, or what was mounted there is not there any more.
+        // Above the root of the file system, or its mount is gone.
         if (facts.st_dev != identity.device) return {{}, any && searching.complete};
         any = true;
         if (searching.look(folder, but)) return {std::move(searching.found), false};

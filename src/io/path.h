@@ -1,4 +1,3 @@
-// Names of files, as programs give them, made complete.
 #pragma once
 
 #include <string>
@@ -7,21 +6,21 @@
 
 namespace forebay::io {
 
-// The name with the working directory before it, unless it is complete. Nothing is folded: `link/..` is not where it
-// seems to be if `link` is a symbolic link. Where the working directory has been removed: what the system says of
-// `descriptor`, if that is open on the file (-1: none is); else the name as it is.
+// Completes a file name of the program: puts the working directory before a relative one. It does not resolve
+// `link/..`, because `link` may be a symbolic link. If the working directory has been removed, returns the system's
+// path of `descriptor`, if one is open on the file (-1: none), else the name unchanged.
 [[nodiscard]] std::string complete_path(const std::string& name, int descriptor = -1);
 
-// The same for whoever hands the path to the system, which takes only so long ones: of a longer one the name as it is.
+// Works like complete_path, but returns the name unchanged if the result is too long for the system.
 [[nodiscard]] std::string usable_path(const std::string& name);
 
-// Looks for a file by what it is, whatever its name is now: first in the folder that `path` lies in and below it, then
-// below the folders above, up to the root of its file system. Of a folder that has another name now the first one above
-// that is there begins. Symbolic links are not followed. At most so many names are looked at. Blocks as long as that
-// takes.
+// Searches for a file by its identity, whatever its name is now. The search begins in the folder of `path` and below,
+// and continues below the folders above, up to the root of its file system. If a folder has another name now, the
+// search begins at its first ancestor that exists. It follows no symbolic links, and looks at no more than `names_max`
+// names. Blocks for that time.
 struct Search {
-    std::string path;          // of the file; empty: it was not found
-    bool everywhere = false;   // the whole file system was looked at: it has no such file
+    std::string path;          // of the file; empty: not found
+    bool everywhere = false;   // the search covered the whole file system: it lacks the file
 };
 [[nodiscard]] Search find_file(const std::string& path, const Identity& identity, std::size_t names_max = 100'000);
 

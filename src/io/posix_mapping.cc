@@ -22,10 +22,10 @@ class PosixMapping final : public Mapping {
 
     void touch(MutableBytes part) noexcept override {
 #ifdef MADV_POPULATE_WRITE
-        const SignalsBlocked blocked;   // which would end it in the middle
+        const SignalsBlocked blocked;   // a signal would interrupt it
         if (::madvise(part.data(), part.size(), MADV_POPULATE_WRITE) == 0) return;
 #endif
-        // Kernels before 5.14: pages are touched by whoever stores first.
+        // Before Linux 5.14 the first store touches a page.
     }
     bool present(Bytes part) noexcept override {
         if (part.empty()) return true;
@@ -43,7 +43,7 @@ class PosixMapping final : public Mapping {
     }
 
   private:
-    // Asks the page cache, a fifth of the cost of loading the pages into the process's tables.
+    // Asks the page cache, at a fifth of the cost of loading the pages into the process's tables.
     static bool all_in_memory(MutableBytes pages, std::size_t page) noexcept {
         std::array<unsigned char, 512> in_memory;
         for (; !pages.empty(); pages = pages.subspan(std::min(pages.size(), in_memory.size() * page))) {

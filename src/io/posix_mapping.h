@@ -1,4 +1,3 @@
-// A part of a file that mmap(2) has mapped, behind the seam of io/file.h.
 #pragma once
 
 #include <memory>
@@ -7,7 +6,7 @@
 
 namespace forebay::io {
 
-// Takes over what mmap has returned: it is unmapped at the end.
+// Takes over a part of a file that mmap(2) has mapped, and unmaps it at its destruction.
 [[nodiscard]] std::unique_ptr<Mapping> own_mapping(MutableBytes mapped);
 
 }   // namespace forebay::io

@@ -32,7 +32,6 @@ Status check_owner(int number, const std::string& path) {
     return check_rights(facts, path, "chmod 600");
 }
 
-// The file is complete, and has a name of its own: `unnamed`.
 Status make_unnamed(const std::string& path, std::string_view text, std::string& unnamed) {
     unnamed = path + ".XXXXXX";
     OwnDescriptor file(::mkostemp(unnamed.data(), O_CLOEXEC));   // mode 0600

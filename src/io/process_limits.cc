@@ -13,14 +13,14 @@ namespace forebay::io {
 
 namespace {
 
-// Version 1 says "no limit" by the largest multiple of a page.
+// Version 1 expresses "no limit" as the largest multiple of a page.
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
 
 void lower(std::optional<std::uint64_t>& least, std::uint64_t bytes) noexcept {
     least = std::min(least.value_or(bytes), bytes);
 }
 
-// "max", or what is no number, is no limit.
+// "max" and any other text that is no number mean no limit.
 void lower_by_file(std::optional<std::uint64_t>& least, const std::string& path) {
     std::string text;
     std::uint64_t bytes = 0;
@@ -29,8 +29,8 @@ void lower_by_file(std::optional<std::uint64_t>& least, const std::string& path)
     if (error == std::errc{} && end == text.data() + text.size() && bytes < kNoLimit) lower(least, bytes);
 }
 
-// Of a group and all above it. What cannot be read has no limit, as the group of the machine has none; in a container
-// the path may be that of outside, and then the mount shows the container's group as its root.
+// Applies the limits of a group and of all groups above it. An unreadable group has no limit, like the machine's own
+// group. In a container the path may be the one outside; the mount then shows the container's group as its root.
 void lower_by_group(std::optional<std::uint64_t>& least, const std::string& root, std::string group,
                     std::initializer_list<const char*> names) {
     for (;;) {

@@ -1,7 +1,7 @@
-// What the system lets this process have, and a guest in it must not use up.
+// Limits of the system for this process, which a library in it must not exhaust.
 //
-// Each call asks the system anew: limits change while a program runs. Thread-safety: all calls from any thread. They
-// read /proc and /sys/fs/cgroup, and block on nothing else.
+// Each call asks the system anew, because limits change while a program runs. Thread-safety: all calls from any thread.
+// They read /proc and /sys/fs/cgroup, and block on nothing else.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,21 @@
 
 namespace forebay::io {
 
-// So much more the process may map (ulimit -v), or have as data (ulimit -d), whichever is less; nothing: there is no
-// limit.
+// Returns the smaller rest of address space (ulimit -v) and data (ulimit -d), or nothing without a limit.
 [[nodiscard]] std::optional<std::uint64_t> mappable_bytes_left();
 
-// The process may write no file beyond that (ulimit -f); UINT64_MAX: there is no limit.
+// Returns the largest size to which the process may write a file (ulimit -f), or UINT64_MAX without a limit.
 [[nodiscard]] std::uint64_t file_size_limit() noexcept;
 
-// So many descriptors it may have (ulimit -n).
+// Returns the number of descriptors that the process may have (ulimit -n).
 [[nodiscard]] std::uint64_t descriptors_max() noexcept;
 
-// The memory that the process's control group may use, and all groups above it (memory.max, memory.high;
-// memory.limit_in_bytes of version 1); nothing: there is no limit. What is stored in a tmpfs counts there.
+// Returns the memory limit of the process's control group and of all groups above it (memory.max, memory.high;
+// memory.limit_in_bytes of version 1), or nothing without a limit. Bytes in a tmpfs count there.
 [[nodiscard]] std::optional<std::uint64_t> memory_limit_bytes();
-// The machine's memory, or that limit where it is less.
+// Returns the machine's memory, or that limit if it is lower.
 [[nodiscard]] std::uint64_t usable_memory_bytes();
-// `memory_limit_bytes`, as if `proc` were /proc/self and `cgroups` /sys/fs/cgroup.
+// Returns `memory_limit_bytes` with `proc` in place of /proc/self, and `cgroups` in place of /sys/fs/cgroup.
 [[nodiscard]] std::optional<std::uint64_t> memory_limit_bytes(const std::string& proc, const std::string& cgroups);
 
 }   // namespace forebay::io

@@ -26,19 +26,18 @@ namespace forebay::io {
 
 namespace {
 
-// Each attempt fails because somebody looks at the file just then, or has just removed it.
+// An attempt fails only if another process looks at the file at that moment, or has just removed it.
 constexpr int kAttempts = 100'000;
-// What a file says of its holder takes no more.
 constexpr std::size_t kNoteBytes = 32;
 
-// A child must not inherit the descriptor of a lock that is being taken, nor its mapping before it is told not to.
+// A child must not inherit the descriptor of a lock that is being taken, nor its mapping before MADV_DONTFORK.
 struct ForkGate {
     std::mutex mutex;
     std::atomic<std::uint64_t> forks{0};
 
     static ForkGate& instance() noexcept {
         alignas(ForkGate) static std::byte place[sizeof(ForkGate)];
-        static ForkGate* const gate = ::new (place) ForkGate;   // never destroyed: fork may come late
+        static ForkGate* const gate = ::new (place) ForkGate;   // never destroyed: a fork may come late
         return *gate;
     }
     static bool is_told_of_forks() noexcept {
@@ -67,13 +66,13 @@ bool flock_now(int file, int operation) noexcept {
     }
 }
 
-// Whoever removes the file does so while nobody can take the lock: then a lock on it is worth nothing.
+// A process that removes the file prevents other locks on it meanwhile, so a lock on a removed file is void.
 bool is_there(int file) noexcept {
     struct stat facts{};
     return ::fstat(file, &facts) == 0 && facts.st_nlink > 0;
 }
 
-// As versions before this one held it.
+// Checks the lock of older versions.
 bool is_locked_as_before(int file) noexcept {
     struct flock holder{};
     holder.l_type = F_WRLCK;
@@ -84,7 +83,7 @@ bool is_locked_as_before(int file) noexcept {
 void note_holder(int file) noexcept {
     std::array<char, kNoteBytes> note{};
     (void)fmt::format_to_n(note.data(), note.size(), "process {}\n", ::getpid());
-    // The length alone says that the file is one of these: it needs no room on the device.
+    // The file's length identifies this version, and needs no room on the device.
     if (::ftruncate(file, static_cast<off_t>(note.size())) == 0) (void)!::pwrite(file, note.data(), note.size(), 0);
 }
 
@@ -97,7 +96,7 @@ std::string holder_noted(int file) {
                                                                           : std::string(text.substr(0, end));
 }
 
-// 0: `holder` says it. Else the error.
+// Returns 0 with the holder in `holder`, or an errno.
 int look(int folder, const char* name, Holder& holder) noexcept {
     const OwnDescriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     holder = Holder::kUntold;
@@ -129,7 +128,7 @@ ProcessLock::ProcessLock(void* page, std::size_t bytes) noexcept
 bool ProcessLock::is_of_this_process() const noexcept { return ::getpid() == process_ && forks_so_far() == forks_; }
 
 ProcessLock::~ProcessLock() {
-    // A child has no such mapping, and something else may be there.
+    // A child lacks this mapping, and may have another one at its address.
     if (is_of_this_process()) ::munmap(page_, bytes_);
 }
 
@@ -145,7 +144,7 @@ Result<std::unique_ptr<ProcessLock>> ProcessLock::take(int folder, const std::st
             if (errno != EWOULDBLOCK) return Status::from_errno(errno, "lock " + path);
             if (!flock_now(file.number(), LOCK_SH))
                 return Status(Code::kUnavailable, holder_noted(file.number()), EBUSY, true);
-            continue;   // others only look
+            continue;   // other processes only look
         }
         if (!is_there(file.number())) continue;
         if (is_locked_as_before(file.number()))
@@ -182,7 +181,7 @@ bool is_missing(const std::string& path) noexcept {
     return ::lstat(path.c_str(), &facts) != 0 && errno == ENOENT;
 }
 
-// Without memory it is not known.
+// Returns false if memory is lacking.
 bool is_missing(const std::string& directory, const std::string& name) noexcept {
     bool missing = false;
     (void)attempt([&] { missing = is_missing(directory + "/" + name); });
@@ -195,7 +194,7 @@ int ProcessLock::look_at(const std::string& directory, const std::string& name, 
     const OwnDescriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     int error = folder ? look(folder.number(), name.c_str(), holder) : errno;
     bool gone = !folder && error == ENOENT;
-    // Without a descriptor it is still seen whether there is such a file.
+    // A check of the name needs no descriptor.
     if (error == EMFILE || error == ENFILE) {
         gone = is_missing(directory);
         if (gone || is_missing(directory, name)) error = ENOENT;
@@ -209,7 +208,7 @@ bool ProcessLock::is_no_lock(int error) noexcept {
     return std::find(kNoLock.begin(), kNoLock.end(), error) != kNoLock.end();
 }
 
-// The kernel tells when the last mapping of the file goes (inotify), a moment before the lock does.
+// inotify reports the end of the file's last mapping, a moment before the lock ends.
 bool ProcessLock::await_end(const std::string& directory, const std::string& name, std::chrono::milliseconds at_most) {
     constexpr std::chrono::milliseconds kTryAgain{20};
     const auto end = std::chrono::steady_clock::now() + at_most;
@@ -220,7 +219,7 @@ bool ProcessLock::await_end(const std::string& directory, const std::string& nam
     while (look_at(directory, name, holder) != 0 || holder == Holder::kSomebody) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         if (left.count() <= 0) return false;
-        pollfd waiting{told.number(), POLLIN, 0};   // a negative one is passed over
+        pollfd waiting{told.number(), POLLIN, 0};   // poll skips a negative number
         (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
         std::array<char, 4096> events;
         while (told && ::read(told.number(), events.data(), events.size()) > 0) {

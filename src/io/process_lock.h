@@ -1,15 +1,15 @@
-// A lock that ends with the process that holds it: with this image of it, to be exact.
+// A lock that ends with its process, more exactly with this image of the process.
 //
-// flock belongs to the open file description, and a mapping of the file keeps that description. So the file is opened,
-// locked and mapped, its descriptor is closed, and the mapping is not inherited (MADV_DONTFORK). There is no descriptor
-// that the program could close. The lock ends with exec, also from a thread, and with the death of the last thread; a
-// zombie holds none. A forked child does not keep it. It means the same in every PID namespace. Measured on ext4 and
-// tmpfs (test/unit/io/process_lock_test.cc).
+// flock belongs to the open file description, and a mapping of the file keeps that description alive. So this opens,
+// locks and maps the file, closes its descriptor, and hides the mapping from children (MADV_DONTFORK). The program has
+// no descriptor of it to close. The lock ends with exec, also from a thread, and with the death of the last thread; a
+// zombie holds none. A forked child does not keep it. It has the same meaning in every PID namespace. Measured on ext4
+// and tmpfs (test/unit/io/process_lock_test.cc).
 //
-// Whoever asks tries for a shared lock for a moment, so any number may ask at once. A taker that meets one tries again.
-// Files of versions before it are empty, and locked with fcntl while their process lives: that is still found, but such
-// a file that is not locked tells nothing. Thread-safety: all of it. Nothing waits for another process. A fork waits
-// until a lock that is being taken is taken.
+// A process that asks for the holder takes a shared lock for a moment, so any number may ask at once. A taker that
+// meets a shared lock tries again. Files of older versions are empty, and locked with fcntl while their process lives.
+// This lock is still found; such a file without its lock tells nothing. Thread-safety: all functions. No call waits for
+// another process. A fork waits while another thread takes a lock.
 #pragma once
 
 #include <sys/types.h>
@@ -26,30 +26,30 @@ namespace forebay::io {
 
 class ProcessLock final : public Lock {
   public:
-    // Of the file `name` in the directory that `folder` is open on; it is made if it is missing. kUnavailable with
-    // EBUSY: somebody has it, and the message says who ("process 4711", by its own number). Other errors: the system
-    // cannot lock or map there.
+    // Takes the lock on the file `name` in the open directory `folder`, and makes a missing file. Returns kUnavailable
+    // with EBUSY, and the holder in the message ("process 4711", by its own number), if another process holds it. Other
+    // errors mean that the system cannot lock or map there.
     [[nodiscard]] static Result<std::unique_ptr<ProcessLock>> take(int folder, const std::string& name,
                                                                    const std::string& path);
-    // The lock ends; the file stays.
+    // Ends the lock; the file stays.
     ~ProcessLock() override;
 
-    // False in a forked child of the process that took it: there it is nothing.
+    // Returns false in a forked child of the taker: the object has no effect there.
     [[nodiscard]] bool is_of_this_process() const noexcept;
 
-    // As Directory::holder_of and Directory::keep_free.
+    // See Directory::holder_of and Directory::keep_free.
     [[nodiscard]] static Result<Holder> holder(int folder, const std::string& name, const std::string& path);
     [[nodiscard]] static Result<std::unique_ptr<Lock>> keep_free(int folder, const std::string& name,
                                                                  const std::string& path);
-    // The same by the path of the directory, without memory. Returns 0, or the errno of why it cannot be looked at now;
-    // then `holder` is untold. A directory that is gone has no holder, and no process of this user has locked a link, a
-    // pipe or a file that this user may not open: untold.
+    // Looks up the holder by the path of the directory, without memory. Returns 0, or an errno if it cannot look now;
+    // then `holder` is untold. A missing directory has no holder. A link, a pipe or a file that this user may not open
+    // is untold, because no process of this user has locked it.
     [[nodiscard]] static int look_at(const std::string& directory, const std::string& name, Holder& holder) noexcept;
-    // Waits until no process has it, at most so long. False: a process has it still, or it cannot be looked at.
+    // Waits for the end of the lock. Returns false after `at_most`, or if the lock cannot be checked.
     [[nodiscard]] static bool await_end(const std::string& directory, const std::string& name,
                                         std::chrono::milliseconds at_most);
 
-    // Such a file, by the errno of opening it.
+    // Returns true if this errno of the open means that the file is no lock of this user.
     [[nodiscard]] static bool is_no_lock(int error) noexcept;
 
   private:
@@ -61,7 +61,7 @@ class ProcessLock final : public Lock {
     const std::uint64_t forks_;
 };
 
-// Raised in every forked child.
+// Returns a count that rises in every forked child.
 [[nodiscard]] std::uint64_t forks_so_far() noexcept;
 
 }   // namespace forebay::io

@@ -10,7 +10,7 @@
 
 namespace forebay::io {
 
-// A line: "1: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF". Those that wait have "->" before the kind.
+// A line: "1: POSIX  ADVISORY  WRITE 4711 08:01:1234 0 EOF". A waiting lock has "->" before the kind.
 bool has_record_locks(const Identity& identity) noexcept {
     struct Close {
         void operator()(std::FILE* file) const noexcept { std::fclose(file); }

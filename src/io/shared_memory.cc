@@ -18,10 +18,10 @@ namespace forebay::io {
 
 namespace {
 
-// Of the memory that this process may still map, one such memory takes no larger part.
+// The memory takes at most this part of the bytes that the process may still map.
 constexpr std::uint64_t kPartOfLimit = 16;
 
-// The second one: no seal comes later that forbids to clear it.
+// F_SEAL_SEAL prevents a later seal that would forbid to clear the memory.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 
 Status failed(const char* what) { return Status::from_errno(errno, what); }
@@ -30,13 +30,13 @@ Status failed(const char* what) { return Status::from_errno(errno, what); }
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::create(std::size_t bytes) {
     const auto mappable = mappable_bytes_left();
-    // Beyond the size of a file that the process may write, the system would send it a signal.
+    // Beyond the process's file size limit, the system would send a signal.
     if (file_size_limit() < bytes || (mappable && *mappable / kPartOfLimit < bytes))
         return Status(Code::kUnavailable, "make shared memory: a limit of this process leaves no room", ENOMEM);
     std::unique_ptr<SharedMemory> memory(new SharedMemory(::memfd_create("forebay", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
     if (memory->number_ < 0) return failed("make shared memory");
     {
-        const SignalsBlocked blocked;   // each would have it begin anew
+        const SignalsBlocked blocked;   // each signal would make it start again
         if (::fallocate(memory->number_, 0, 0, static_cast<off_t>(bytes)) != 0) return failed("make shared memory");
     }
     if (::fcntl(memory->number_, F_ADD_SEALS, kSeals | F_SEAL_GROW) != 0) return failed("seal shared memory");
@@ -49,11 +49,11 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::adopt(int number, std::size_
     struct stat facts{};
     struct statfs system{};
     const Status refused(Code::kCorrupt, "what was passed is no sealed memory of the size that was named");
-    // First of all, for it asks no file system: that of something else need not answer.
+    // This check comes first, because it asks no file system; that of another file might not answer.
     const int seals = ::fcntl(number, F_GET_SEALS);
     if (seals < 0 || (seals & kSeals) != kSeals) return refused;
     if (::fstat(number, &facts) != 0 || ::fstatfs(number, &system) != 0) return failed("look at shared memory");
-    // Huge pages can be missing when they are touched.
+    // Huge pages are refused: they can be missing at the first access.
     if (system.f_type != TMPFS_MAGIC || static_cast<std::uint64_t>(facts.st_size) != bytes) return refused;
     FOREBAY_TRY(memory->map(bytes));
     memory->close_number();

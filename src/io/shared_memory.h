@@ -1,11 +1,11 @@
-// Memory that two processes use: one makes it, and passes its descriptor to the other one (io/socket.h).
+// Memory that two processes share: one makes it, and passes its descriptor to the other one (io/socket.h).
 //
-// It is a memfd that neither of them can make shorter, so its pages are there as long as there is memory. A page counts
-// as the memory of whoever has touched it first, as long as either side has it. What one stores the other one sees at
-// once, also in the middle of reading it: whoever does not trust the other side copies first, and looks then.
+// It is a memfd that neither side can shrink, so its pages exist as long as the system has memory. A page counts as
+// memory of the process that touched it first, until both sides have released it. Each side sees the other's stores at
+// once, also in the middle of a read. A side that distrusts the other copies the bytes before it checks them.
 //
-// Ownership: each side its mapping and its descriptor; the memory goes with the last of them. Thread-safety: as memory.
-// Nothing blocks. Source: memfd_create(2), fcntl(2) "File sealing".
+// Ownership: each side owns its mapping and its descriptor; the last of them frees the memory. Thread-safety: as
+// memory. No call blocks. Source: memfd_create(2), fcntl(2) "File sealing".
 #pragma once
 
 #include <cstddef>
@@ -18,18 +18,18 @@ namespace forebay::io {
 
 class SharedMemory {
   public:
-    // All of it is there on return. Errors: the limits of this process (ulimit -f, -v, -n), or of the machine.
+    // All pages exist on return. Errors: the limits of this process (ulimit -f, -v, -n), or of the machine.
     [[nodiscard]] static Result<std::unique_ptr<SharedMemory>> create(std::size_t bytes);
-    // Takes over a number that another process has passed. kCorrupt: it is no such memory, or has another size.
+    // Takes over a number from another process. Returns kCorrupt if it is no such memory, or has another size.
     [[nodiscard]] static Result<std::unique_ptr<SharedMemory>> adopt(int number, std::size_t bytes);
     ~SharedMemory();
     SharedMemory(const SharedMemory&) = delete;
     SharedMemory& operator=(const SharedMemory&) = delete;
 
     [[nodiscard]] MutableBytes bytes() const noexcept { return bytes_; }
-    // Gives all pages back to the system: both sides read zeros from then on.
+    // Returns all pages to the system: both sides then read zeros.
     void clear() noexcept;
-    // What is to be passed, until `close_number`.
+    // Returns the number to pass, valid until `close_number`.
     [[nodiscard]] int number() const noexcept { return number_; }
     void close_number() noexcept;
 

@@ -25,7 +25,7 @@ bool show_name(const char* name) noexcept {
 
 bool shows_name(std::uint64_t pid, const char* name) {
     std::ifstream file(fmt::format("/proc/{}/maps", pid));
-    const std::string shown = fmt::format("/memfd:{} ", name);   // "(deleted)" follows
+    const std::string shown = fmt::format("/memfd:{} ", name);   // " (deleted)" follows
     for (std::string line; std::getline(file, line);)
         if (line.find(shown) != std::string::npos) return true;
     return false;

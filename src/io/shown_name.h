@@ -1,16 +1,16 @@
-// A name that a process shows others, as long as its image runs: that of a mapping in /proc/<pid>/maps.
+// A name that a process shows to others while its image runs: that of a mapping in /proc/<pid>/maps.
 //
-// The mapping has no memory and no descriptor, and forked children do not inherit it. Names are the caller's to choose;
-// "/memfd:" is written before them. Thread-safety: all calls from any thread. Nothing blocks.
+// The mapping has no memory and no descriptor, and forked children do not inherit it. The caller chooses the name;
+// "/memfd:" precedes it. Thread-safety: all calls from any thread. No call blocks.
 #pragma once
 
 #include <cstdint>
 
 namespace forebay::io {
 
-// Shows the name from now on; each call makes one more mapping. Returns false if the system has no room for it.
+// Shows the name. Each call makes one more mapping. Returns false if the system has no room for it.
 bool show_name(const char* name) noexcept;
-// Whether that process shows it. False, too, if this user may not look at it. May throw std::bad_alloc.
+// Returns true if that process shows the name, and false if this user may not look at it. Throws std::bad_alloc.
 [[nodiscard]] bool shows_name(std::uint64_t pid, const char* name);
 
 }   // namespace forebay::io

@@ -22,7 +22,7 @@ std::size_t limit_of_process() noexcept {
                                                             : static_cast<std::size_t>(limit.rlim_cur);
 }
 
-// The system gives the lowest number that is free, so a process that uses many uses high ones.
+// The system gives the lowest free number, so a process with many descriptors has high ones.
 bool are_scarce(std::size_t limit) noexcept {
     constexpr std::size_t kParts = 16;
     for (std::size_t part = kParts / 2; part < kParts; ++part)
@@ -33,17 +33,18 @@ bool are_scarce(std::size_t limit) noexcept {
 }   // namespace
 
 SpareDescriptors::SpareDescriptors() {
-    // Without it a child that is forked just then finds the list locked, and keeps nothing.
+    // Without this handler, a child that is forked at a bad moment finds the list locked, and keeps none.
     (void)::pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
                            [] {
-                               (void)of_process().give_all_back_locked();   // what its parent has is not the child's
+                               // The parent's descriptors are not the child's.
+                               (void)of_process().give_all_back_locked();
                                of_process().mutex_.unlock();
                            });
 }
 
 SpareDescriptors& SpareDescriptors::of_process() noexcept {
     alignas(SpareDescriptors) static std::byte place[sizeof(SpareDescriptors)];
-    static SpareDescriptors* const only = ::new (place) SpareDescriptors;   // never destroyed: fork may come late
+    static SpareDescriptors* const only = ::new (place) SpareDescriptors;   // never destroyed: a fork may come late
     return *only;
 }
 

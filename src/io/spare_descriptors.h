@@ -1,10 +1,9 @@
-// Descriptors that forebay keeps open to save opening a file again and again, and can do without.
+// Descriptors that forebay keeps open to avoid repeated opens, but can do without.
 //
-// A program may use every descriptor that its limit (ulimit -n) allows, and none of its own calls may fail because of
-// forebay. So the process keeps few of them: a 128th of the limit, 128 at most. All are given back once half of the
-// numbers are in use, and when an open fails for want of one. A file without a descriptor is opened for each call.
-//
-// Thread-safety: all calls from any thread, in a forked child too. Nothing blocks but closing what is given back.
+// A program may use every descriptor that its limit (ulimit -n) allows, and none of its calls may fail because of
+// forebay. So the process keeps only a 128th of the limit, at most 128. It gives all back once half of the numbers are
+// in use, and when an open fails for lack of one. A file without a descriptor is opened for each call. Thread-safety:
+// all calls from any thread, also in a forked child. Only the closing of returned descriptors blocks.
 #pragma once
 
 #include <array>
@@ -18,7 +17,7 @@ namespace forebay::io {
 
 class SpareDescriptor {
   public:
-    // From now on its file is opened for each call. Called while the list is locked: calls nothing of it.
+    // Makes its file be opened for each later call. The list is locked, so it calls no function of the list.
     virtual void give_back() noexcept = 0;
 
   protected:
@@ -29,17 +28,16 @@ class SpareDescriptors {
   public:
     static SpareDescriptors& of_process() noexcept;
 
-    // Whether one more may be kept.
     [[nodiscard]] bool has_room() noexcept;
-    // `holder` has a descriptor, and is told when it is to give it back. False: it may not keep it.
+    // Registers a holder of a descriptor, for `give_back`. Returns false if it may not keep the descriptor.
     [[nodiscard]] bool keep(SpareDescriptor& holder) noexcept;
-    // On return `holder` is not called any more.
+    // After the return, no thread calls `holder`.
     void forget(SpareDescriptor& holder) noexcept;
-    // The program is about to need a descriptor: gives all back if they are scarce.
+    // Gives all back if descriptors are scarce. Call it before the program needs one.
     void look() noexcept;
-    // The program opens a file: looks, at one of eight.
+    // Notes an open of the program, and calls `look` at every eighth.
     void note_open() noexcept;
-    // True: there were some, so an open that has failed may be tried again.
+    // Returns true if there were any, so a failed open may be retried.
     bool give_all_back() noexcept;
     [[nodiscard]] std::size_t kept() const noexcept { return count_.load(std::memory_order_relaxed); }
 
@@ -55,7 +53,7 @@ class SpareDescriptors {
     std::atomic<std::uint64_t> opens_{0};
 };
 
-// An open has failed because the process, or the machine, has no descriptor left.
+// Returns true if an open failed because the process, or the machine, has no descriptor left.
 [[nodiscard]] bool lacks_descriptors(const Status& status) noexcept;
 
 }   // namespace forebay::io

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kLustre = 0x0BD00BD0;   // statfs(2), f_type
 constexpr std::uint32_t kLayoutV1 = 0x0BD10BD0, kLayoutV3 = 0x0BD30BD0;
 constexpr std::size_t kStripeSizeAt = 24, kFixedPartBytes = 32;
-// Smaller blocks are the page of a local file system, larger ones some address space.
+// Smaller blocks are a local file system's page. Larger ones are an address space.
 constexpr std::uint64_t kTellingMin = 64 << 10, kTellingMax = 64 << 20;
 
 std::uint64_t if_telling(std::uint64_t bytes) noexcept {
@@ -35,10 +35,9 @@ std::uint64_t stripe_size(Bytes lustre_layout, std::uint64_t block_bytes) noexce
 }
 
 std::uint64_t ask_stripe_size(int descriptor, std::uint64_t file_system, std::uint64_t block_bytes) noexcept {
-    // A layout is as long as it has stripes; its beginning does not come alone, so the longest one that Lustre allows
-    // must fit.
+    // A layout grows with its stripes, and is only available as a whole. So Lustre's longest must fit.
     static constexpr std::size_t kLayoutMax = 64 << 10;
-    // Elsewhere the question may go to a server, for nothing.
+    // Another file system might ask a server in vain.
     const ssize_t bytes = file_system == kLustre ? ::fgetxattr(descriptor, "lustre.lov", nullptr, 0) : -1;
     if (bytes < static_cast<ssize_t>(kFixedPartBytes) || bytes > static_cast<ssize_t>(kLayoutMax))
         return stripe_size({}, block_bytes);

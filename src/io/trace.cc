@@ -17,7 +17,7 @@ constexpr std::uint64_t kWaitMinNs = 100'000;
 void tell(const std::string& path, const char* kind, std::uint64_t begin_ns, std::uint64_t end_ns, std::uint64_t offset,
           std::uint64_t bytes) noexcept {
     if (path.empty()) return;
-    (void)attempt([&] {   // without memory there is no line
+    (void)attempt([&] {   // without memory the line is lost
         (void)append_line(path,
                           fmt::format(R"({{"kind":"{}","pid":{},"begin_ns":{},"end_ns":{},"offset":{},"bytes":{}}})",
                                       kind, ::getpid(), begin_ns, end_ns, offset, bytes));

@@ -1,4 +1,3 @@
-// What the counters of a file say about its drain.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +7,12 @@
 
 namespace forebay::ledger {
 
-// The file lacks bytes, or has not got its size yet.
+// Returns true if the target lacks bytes, or does not have its size yet.
 [[nodiscard]] inline bool is_outstanding(const FileCounters& file) noexcept {
     return file.pending > 0 || file.oldest_ns != 0;
 }
 
-// As strerror says, or for what has no errno of its own in forebay's words. Not thread-safe, as strerror is not.
+// Returns the text of strerror, or forebay's text for errors without an errno. Not thread-safe, like strerror.
 [[nodiscard]] std::string error_text(std::uint64_t error);
 
 }   // namespace forebay::ledger

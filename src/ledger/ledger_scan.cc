@@ -1,4 +1,3 @@
-// Reading ledgers, as `forebay status` does: of living processes and of those that left one behind.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ Status read_whole(io::File& file, std::uint64_t offset, io::MutableBytes into) {
     return got.value() == into.size() ? Status::ok() : short_of(file.name());
 }
 
-// True if another process drains this directory (close=linger), or if that is unknown.
+// Returns true if another process drains this directory (close=linger), or if that is unknown.
 bool is_taken_over(const std::string& directory) {
     const std::size_t slash = directory.rfind('/');
     if (slash == std::string::npos) return false;
@@ -52,8 +51,7 @@ bool is_taken_over(const std::string& directory) {
     return !held || held.value();
 }
 
-// The files that are open. A writer takes the first free slot, so behind one that was never used there are only
-// such: most ledgers need not be read to their end.
+// Reads the open files. A writer takes the first free slot, so the first unused slot ends the search.
 Status read_slots(io::File& file, std::size_t count, std::vector<FileCounters>& files) {
     constexpr std::size_t kAtATime = 4;
     for (std::size_t first = 0; first < count; first += kAtATime) {
@@ -82,7 +80,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::Pro
     ProcessView view;
     view.directory = directory.name();
     view.pid = header.pid;
-    // Where no lock tells, number and start time do, in this boot only.
+    // Without a lock, number and start time decide, in this boot only.
     const area::Life life = area::life_in(directory);
     view.alive = life == area::Life::kLives || life == area::Life::kUnseen ||
                  (life == area::Life::kUntold && self && boot_id_of(header) == area::to_text(self.value().boot_id) &&
@@ -101,7 +99,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::Pro
     return view;
 }
 
-// Those that cannot be read belong to files that are just being opened or closed.
+// An unreadable board belongs to a file that is being opened or closed, so it is left out.
 std::vector<SharedFile> look_at_boards(io::Directory& directory) {
     std::vector<SharedFile> all;
     const auto names = directory.list();
@@ -136,7 +134,7 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
             if (!logs) return logs.status();
             for (const log::ScannedLog& each : logs.value()) {
                 if (!each.target.path.empty()) note(each.target.path, each.target.device, each.target.inode);
-                else if (!each.damage.empty()) return each.damage.front();   // it may be anybody's
+                else if (!each.damage.empty()) return each.damage.front();   // it may be any file's
             }
         }
     } else if (log.status().code() != Code::kNotFound) {
@@ -149,7 +147,7 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
         const auto journal = directory.open_file(name, io::OpenMode::kRead);
         if (!journal) return journal.status();
         const auto bytes = journal.value()->size();
-        if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // none yet
+        if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // no journal yet
         const auto header = undo::read_undo_header(*journal.value());
         if (!header) return header.status();
         note(header.value().path, header.value().device, header.value().inode);
@@ -194,7 +192,7 @@ Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity,
             FOREBAY_TRY(same.status());
             if (same.value()) return static_cast<FileUse>(in_use);
         }
-        if (in_use == 0 && opened_ns == 0) break;   // never used, nor any behind it
+        if (in_use == 0 && opened_ns == 0) break;   // never used, and so are the slots behind it
     }
     if (load(header.files_without_slot) == 0) return FileUse::kNone;
     return Status(Code::kUnavailable, fmt::format("{} has had more files than slots", file.value()->name()));
@@ -246,7 +244,7 @@ FileCounters snapshot(const LedgerSlot& slot) {
     return counters;
 }
 
-// Without a document of nlohmann's, whose end takes memory, and ends the process where there is none.
+// The destructor of an nlohmann document takes memory, and ends the process without it. So this builds the text itself.
 std::string to_json(const FileCounters& counters) {
     const std::pair<const char*, std::uint64_t> numbers[] = {
         {"opened_ns", counters.opened_ns},
@@ -271,7 +269,7 @@ std::string to_json(const FileCounters& counters) {
         {"error", counters.error},
         {"aside", counters.aside},
     };
-    // A path is bytes, JSON is text: what is not UTF-8 is replaced rather than refused.
+    // A path is bytes and JSON is text, so bytes that are not UTF-8 are replaced.
     std::string line = "{\"path\":" +
                        nlohmann::json(counters.path).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     for (const auto& [name, number] : numbers) line += fmt::format(R"(,"{}":{})", name, number);
@@ -291,21 +289,20 @@ void remove_leftovers(io::Directory& area) {
         if (!directory) continue;
         const Result<ProcessView> view = read_ledger(*directory.value(), self);
         if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) continue;
-        // Anything else tells of the logs of others, or of what they overwrote: that is recovery's business.
+        // Any other file concerns the logs or the undo journals of others, which recovery handles.
         const auto files = directory.value()->list();
         if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) {
                 return file != "log" && file != "ledger" && file != area::kAliveFile;
             }))
             continue;
-        // A ledger is a hint, and may be older than the log: after a loss of power, or if its page could not be
-        // written.
+        // A ledger is a hint, and may be older than the log: after a power loss, or if its page was not written.
         if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
             const auto logs = log::scan(*pool.value(), log::Payloads::kLeft);
             if (!logs || !logs.value().empty()) continue;
         } else if (pool.status().code() != Code::kNotFound) {
             continue;
         }
-        // What cannot be removed now is tried again by the next process.
+        // The next process retries a failed removal.
         const auto ended = directory.value()->keep_free(std::string(area::kAliveFile));
         if (!ended) continue;
         (void)directory.value()->remove_file("log");
@@ -326,7 +323,7 @@ LedgerScan scan_ledgers(io::Directory& area) {
     for (const std::string& name : names.value()) {
         if (name.empty() || !area::owner_of_directory(name)) continue;
         auto directory = area.open_directory(name);
-        // Boards first: what the one who drains finds in the meantime is in its counters then.
+        // Boards come first: the ledger then includes records that the drainer finds in the meantime.
         std::vector<SharedFile> shared;
         if (directory) shared = look_at_boards(*directory.value());
         Result<ProcessView> view = directory ? read_ledger(*directory.value(), self)
@@ -339,7 +336,7 @@ LedgerScan scan_ledgers(io::Directory& area) {
             scan.processes.push_back(std::move(view).value());
             continue;
         }
-        // A process that ended in the meantime took its directory along.
+        // A process that ended in the meantime has removed its directory.
         if (view.status().code() == Code::kNotFound && area.facts(name).status().code() == Code::kNotFound) continue;
         scan.skipped.push_back(view.status().message());
     }

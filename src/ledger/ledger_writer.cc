@@ -19,7 +19,7 @@ LedgerWriter::LedgerWriter() : own_header_(std::make_unique<LedgerHeader>()), he
 
 Status LedgerWriter::publish(std::unique_ptr<io::File> file, const area::ProcessIdentity& process,
                              std::uint64_t size_bytes, std::uint64_t segment_bytes) {
-    FOREBAY_TRY(file->resize(kLedgerBytes));   // sparse: a slot takes space when it is used
+    FOREBAY_TRY(file->resize(kLedgerBytes));   // sparse: a slot takes space at its first use
     auto mapping = file->map(0, kLedgerBytes);
     if (!mapping) return mapping.status();
     mapping_ = std::move(mapping).value();

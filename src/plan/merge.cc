@@ -16,7 +16,7 @@ Piece slice(const Piece& piece, ByteRange range) noexcept {
 std::vector<TargetWrite> merge(std::span<const Piece> pieces, const Policy& policy) {
     std::vector<TargetWrite> writes;
     for (std::size_t first = 0; first < pieces.size();) {
-        std::size_t last = first;   // the run [first, last] adjoins
+        std::size_t last = first;   // pieces [first, last] adjoin
         while (last + 1 < pieces.size() && pieces[last + 1].range.begin == pieces[last].range.end) ++last;
 
         ByteRange rest{pieces[first].range.begin, pieces[last].range.end};

@@ -1,8 +1,8 @@
-// The merge plan: many staged extents in, few good target writes out (collective buffering for one file).
+// The merge plan: turns many staged extents into few large target writes (collective buffering for one file).
 //
-// Extents that adjoin in the file become one write, however they lie in the log; a run longer than
-// `write_max` is cut at stripe boundaries. The input is disjoint (the extent map has already let the
-// last writer win), so the order of the writes does not matter. Pure.
+// Extents that adjoin in the file become one write, wherever they lie in the log. A run longer than `write_max` is cut
+// at stripe boundaries. The input is disjoint (the newest bytes of the extent map), so the order of the writes does not
+// matter. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace forebay::plan {
 
-// What keeps the bytes of a piece where they are: a word of whoever gives the piece. The planner only passes it on.
+// A token of the caller for the owner of a piece's bytes. The planner only copies it.
 enum class Keeper : std::uintptr_t { kNone = 0 };
 
-// A staged extent: where it goes, and its bytes (null: zeros).
+// A staged extent: its place in the file, and its bytes (null: zeros).
 struct Piece {
     ByteRange range;
     const std::byte* bytes = nullptr;
-    std::uint64_t sequence = 0;   // which record it came from
+    std::uint64_t sequence = 0;   // sequence number of its record
     Keeper keeper = Keeper::kNone;
 };
 
@@ -28,11 +28,10 @@ struct Policy {
     std::uint64_t stripe = 1;         // bytes, at least 1
     std::uint64_t write_max = 1;      // bytes, at least 1
     std::size_t pieces_max = 65536;   // per write, at least 1
-    // Leave runs shorter than this for later, and as much behind the last stripe boundary of longer ones:
-    // neighbours may come. At most a stripe. 0 or 1: leave none.
+    // Runs shorter than this stay for later, and so does as much behind the last stripe boundary of longer runs:
+    // neighbours may follow. At most a stripe. 0 or 1: none stays.
     std::uint64_t run_min = 0;
-    // Leave what follows the last stripe boundary of a run for later, if the run ends at this offset:
-    // it is still growing there. `kOffsetMax`: leave nothing.
+    // A run that ends here still grows, so its bytes behind the last stripe boundary stay. `kOffsetMax`: none.
     std::uint64_t growing_at = kOffsetMax;
 };
 

@@ -6,7 +6,7 @@ namespace forebay::plan {
 
 std::vector<ReadRequest> merge_reads(std::span<const ReadPiece> pieces, const ReadPolicy& policy) {
     std::vector<ReadRequest> requests;
-    std::uint64_t wanted = 0;   // by the last request
+    std::uint64_t wanted = 0;   // bytes wanted from the last request
     bool closed = true;         // the last request takes no more
     for (std::size_t i = 0; i < pieces.size(); ++i) {
         const ByteRange& range = pieces[i].range;

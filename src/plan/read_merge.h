@@ -1,7 +1,7 @@
-// Which pieces of a file are read with one request (data sieving): neighbours, with the little that lies between them.
+// Selects pieces of a file that one request reads together (data sieving): neighbours with small gaps.
 //
-// A request costs a target that is waited for about as much as some tens of KiB. So small pieces whose gaps are small
-// are read together, by way of a buffer; large ones go straight to where they belong. Pure.
+// A request to a slow target costs about as much as some tens of KiB. So small pieces with small gaps share one request
+// through a buffer. Large pieces go directly to their destination. Pure.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,27 @@
 
 namespace forebay::plan {
 
-// A piece to be read, and where its bytes go.
 struct ReadPiece {
     ByteRange range;
     std::byte* to = nullptr;
 };
 
 struct ReadPolicy {
-    std::uint64_t gap_max = 0;        // bytes between two pieces that are read along
-    std::uint64_t hull_max = 1;       // of a request for several pieces
-    std::uint64_t straight_min = 1;   // a piece of so many bytes is a request of its own
-    std::uint64_t waste_max = 4;      // a request for several reads at most so many times what is wanted, and one gap
+    std::uint64_t gap_max = 0;        // longest gap between two pieces of one request, in bytes
+    std::uint64_t hull_max = 1;       // longest request for several pieces, in bytes
+    std::uint64_t straight_min = 1;   // a piece of at least this many bytes is a request of its own
+    // A request for several pieces reads at most this multiple of the wanted bytes, plus one gap.
+    std::uint64_t waste_max = 4;
 };
 
-// Reads `hull` for pieces [first, end).
+// One read of `hull`, for pieces [first, end).
 struct ReadRequest {
     ByteRange hull;
     std::size_t first = 0, end = 0;
     friend bool operator==(const ReadRequest&, const ReadRequest&) = default;
 };
 
-// `pieces` ascend by where they begin; they may overlap.
+// `pieces` ascend by begin offset, and may overlap.
 [[nodiscard]] std::vector<ReadRequest> merge_reads(std::span<const ReadPiece> pieces, const ReadPolicy& policy);
 
 }   // namespace forebay::plan

@@ -36,7 +36,7 @@ bool is_same_version(const wire::Open::Seen& seen, const io::FileState& state) {
 
 }   // namespace
 
-// With its options, which it uses as long as it lives.
+// The cache, with its options, which it uses for its whole life.
 struct CachedFiles::Cache {
     explicit Cache(LoadedOptions loaded) : options(with_read_cache(std::move(loaded))) {}
     const LoadedOptions options;
@@ -53,7 +53,7 @@ CachedFiles::CachedFiles(LoadedOptions options) : cache_(std::make_unique<Cache>
 
 CachedFiles::~CachedFiles() {
     close(std::move(open_));
-    // A thread that does not come back from its file system goes on using it.
+    // A thread that hangs in its file system still uses the cache, so it is not freed.
     if (!cache_->files.stop(std::chrono::steady_clock::now() + kEnding)) (void)cache_.release();
 }
 
@@ -63,12 +63,12 @@ std::unique_ptr<CachedFiles::Reader> CachedFiles::admit() {
         if (readers_ == kReadersMax) return nullptr;
         ++readers_;
     }
-    std::unique_ptr<Reader> reader(new (std::nothrow) Reader(*this));   // its end takes one off
+    std::unique_ptr<Reader> reader(new (std::nothrow) Reader(*this));   // its destructor decrements the count
     if (reader == nullptr) leave();
     return reader;
 }
 
-// Only `find` hands a file out a second time, under the lock: so what is held here alone is nobody's.
+// Only `find` gives a file to a second session, under the lock. So a file with one reference has no session.
 void CachedFiles::leave() noexcept {
     std::list<std::shared_ptr<cache::CachedFile>> ended;
     {
@@ -117,7 +117,7 @@ Status CachedFiles::read(cache::CachedFile& file, std::uint64_t offset, io::Muta
     return Status::ok();
 }
 
-// The one that was used last: the processor may have it at hand.
+// The last returned buffer may still be in the processor's cache.
 wire::Payload CachedFiles::take_buffer() {
     const std::lock_guard lock(mutex_);
     return buffers_kept_ > 0 ? std::move(buffers_[--buffers_kept_]) : wire::Payload();
@@ -138,7 +138,7 @@ std::shared_ptr<cache::CachedFile> CachedFiles::find(const cache::Version& versi
     return nullptr;
 }
 
-// Those of another version go at once; whoever still reads one keeps it.
+// Files of another version leave the list at once; their current readers keep them.
 void CachedFiles::keep(const std::shared_ptr<cache::CachedFile>& file) {
     std::list<std::shared_ptr<cache::CachedFile>> ended;
     {

@@ -1,11 +1,11 @@
 // The files that a staging server reads through its node's read cache, for programs of other nodes (docs/protocol.md,
 // "Peers of the read cache").
 //
-// What is in the replica comes from there, also what programs of this node have stored. The rest is read from the file,
-// and stored. All sessions that read one file read one CachedFile. One that no session reads stays open until the next
-// session ends, kIdleMax at most: while it is open its replica is not evicted, and its space not freed. A file is read
-// only in the version that the client has open.
-// Thread-safety: all calls from any thread. Blocking: as reading the file and its replica does.
+// Bytes in the replica come from there, including those that programs of this node have stored. Other bytes are read
+// from the file, and stored. All sessions that read one file share one CachedFile. A file without a session stays open
+// until the next session ends; at most kIdleMax stay. The replica of an open file is not evicted, and its space is not
+// freed. A file is read only in the version that the client has open. Thread-safety: all calls from any thread. Blocks
+// as reads of the file and its replica do.
 #pragma once
 
 #include <array>
@@ -26,13 +26,13 @@ class CachedFiles {
   public:
     static constexpr std::size_t kIdleMax = 64, kReadersMax = 1024;
 
-    // Its options `nls` and `read_cache…` count.
+    // Uses the options `nls` and `read_cache…`.
     explicit CachedFiles(LoadedOptions options);
     ~CachedFiles();
     CachedFiles(const CachedFiles&) = delete;
     CachedFiles& operator=(const CachedFiles&) = delete;
 
-    // A session that reads files; it ends before this does.
+    // A session that reads files. It ends before this object.
     class Reader {
       public:
         explicit Reader(CachedFiles& files) noexcept : files_(files) {}
@@ -43,18 +43,17 @@ class CachedFiles {
       private:
         CachedFiles& files_;
     };
-    // Null: there are kReadersMax, or no memory.
+    // Returns null if there are kReadersMax readers, or no memory.
     [[nodiscard]] std::unique_ptr<Reader> admit();
 
-    // `from_afar`: the client's device numbers are not this machine's. kUnsupported: the server finds another file
-    // under that name, or none, or does not read it through its cache. kUnavailable: it finds another version of the
-    // file.
+    // `from_afar`: the client's device numbers are not this machine's. kUnsupported: the server finds no such file
+    // there, or does not read it through its cache. kUnavailable: it finds another version of the file.
     [[nodiscard]] Result<std::shared_ptr<cache::CachedFile>> open(const wire::Open& request, bool from_afar);
-    // Fills `into`, which lies in the file. kUnavailable: it is another version by now.
+    // Fills `into` with a range of the file. Returns kUnavailable if the file has another version by now.
     [[nodiscard]] static Status read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into);
 
-    // Memory for an answer, of any size and content, which goes back with `give_back`. So there is as much of it as
-    // there are answers under way, and kBuffersKept, and not as much as there are sessions.
+    // Returns memory for an answer, of any size and content, until `give_back`. So the memory depends on the answers in
+    // flight and kBuffersKept, and not on the number of sessions.
     [[nodiscard]] wire::Payload take_buffer();
     void give_back(wire::Payload&& buffer) noexcept;
 
@@ -71,8 +70,8 @@ class CachedFiles {
     std::unique_ptr<Cache> cache_;
     std::mutex mutex_;
     std::size_t readers_ = 0;
-    std::list<std::shared_ptr<cache::CachedFile>> open_;   // the one that was opened last first
-    std::array<wire::Payload, kBuffersKept> buffers_;      // the first so many
+    std::list<std::shared_ptr<cache::CachedFile>> open_;   // the newest open comes first
+    std::array<wire::Payload, kBuffersKept> buffers_;      // the first `buffers_kept_` are valid
     std::size_t buffers_kept_ = 0;
 };
 

@@ -29,13 +29,13 @@ namespace forebay::server {
 
 namespace {
 
-constexpr std::string_view kPeersFolder = "peers";   // of the staging area: a claim for each job
+constexpr std::string_view kPeersFolder = "peers";   // in the staging area, with a claim for each job
 
 std::string claims_in(const LoadedOptions& loaded) {
     return fmt::format("{}/{}/{}", loaded.options.nls, area::staging_folder(), kPeersFolder);
 }
 
-// Most descriptors that the peer takes of those that the program may have.
+// Returns the number of descriptors that the peer may take from the program's limit.
 std::size_t sessions_allowed() noexcept {
     constexpr std::size_t kPart = 8, kLeast = 8;
     rlimit limit{};
@@ -43,10 +43,9 @@ std::size_t sessions_allowed() noexcept {
     return std::clamp<std::size_t>(limit.rlim_cur / kPart, kLeast, CachedFiles::kReadersMax);
 }
 
-// This process is the node's peer.
 class JobPeer {
   public:
-    // kUnavailable with EBUSY: another process of the node is.
+    // Returns kUnavailable with EBUSY if another process is the node's peer.
     [[nodiscard]] static Result<std::unique_ptr<JobPeer>> start(const LoadedOptions& loaded, const wire::Job& job,
                                                                 std::shared_ptr<wire::JobFolder> folder) {
         const auto area = area::open_staging_area(loaded);
@@ -89,7 +88,7 @@ class JobPeer {
   private:
     JobPeer(std::unique_ptr<io::Claim> claim, std::shared_ptr<wire::JobFolder> folder, std::unique_ptr<io::Event> wake)
         : claim_(std::move(claim)), folder_(std::move(folder)), wake_(std::move(wake)) {}
-    // Until it is woken, or cannot go on: the program may have closed the socket.
+    // Serves until it is woken, or until it cannot continue: the program may have closed the socket.
     void serve() noexcept {
         (void)attempt([&] { return server_->run(wake_->number()); });
         folder_->withdraw();
@@ -107,7 +106,7 @@ class JobPeers {
   public:
     JobPeers(LoadedOptions loaded, wire::Job job, std::function<void(const std::string&)> warn)
         : loaded_(std::move(loaded)), job_(std::move(job)), warn_(std::move(warn)) {}
-    // The threads are the parent's, and so is what they use.
+    // In a forked child the threads belong to the parent, and so do the objects that they use.
     ~JobPeers() {
         if (io::forks_so_far() != forks_) (void)peer_.release();
     }
@@ -123,7 +122,8 @@ class JobPeers {
                 return nullptr;
             }
             serve();
-            if (cannot_serve_ && !folder_->has_met(job_.own)) tell_of_forks();   // it may be the same elsewhere
+            // Other nodes may have only forked processes, too.
+            if (cannot_serve_ && !folder_->has_met(job_.own)) tell_of_forks();
             else meet();
         } else {
             serve();
@@ -145,10 +145,11 @@ class JobPeers {
             job_.nodes, job_.own, [folder = folder_](std::size_t node) { return folder->find(node); }, {}));
         return Status::ok();
     }
-    // Without a peer of its own the node still asks others.
+    // A node without a peer of its own still asks others.
     void serve() {
         if (peer_ != nullptr || cannot_serve_) return;
-        if (const auto held = io::Claim::is_held(claims_, job_.name); held && held.value()) return;   // at each open
+        // Checked at each open.
+        if (const auto held = io::Claim::is_held(claims_, job_.name); held && held.value()) return;
         auto started = JobPeer::start(loaded_, job_, folder_);
         if (started) peer_ = std::move(started).value();
         else if (started.status().sys_errno() != EBUSY) {
@@ -156,7 +157,7 @@ class JobPeers {
             tell(started.status().with_context("other nodes cannot read from this one"));
         }
     }
-    // Nobody tells when a file comes on a shared file system, so it is looked for after pauses that become longer.
+    // A shared file system does not report new files, so this looks for them after growing pauses.
     void meet() {
         io::ListenerWatch pause{io::Address{}};
         std::vector<std::size_t> missing(job_.nodes);
@@ -187,9 +188,9 @@ class JobPeers {
     const std::function<void(const std::string&)> warn_;
     const std::string claims_ = claims_in(loaded_);
     const std::uint64_t forks_ = io::forks_so_far();
-    std::mutex mutex_;   // guards what follows
+    std::mutex mutex_;   // guards the members below
     bool unusable_ = false;
-    bool cannot_serve_ = io::is_forked();   // a forked process may end at any time, with its handlers or without
+    bool cannot_serve_ = io::is_forked();   // a forked process may end at any time, with or without its exit handlers
     std::shared_ptr<wire::JobFolder> folder_;
     cache::FindPeers find_peers_;
     std::unique_ptr<JobPeer> peer_;

@@ -1,14 +1,13 @@
-// The peers of a job that torchrun has started (docs/read-cache.md, "In a job"): finds those of the other nodes for the
-// read cache of this process, and is this node's own in the process that gets there first.
+// The peers of a job that torchrun has started (docs/read-cache.md, "In a job"). It finds the peers of other nodes for
+// this process's read cache. The first process on a node also becomes the node's own peer.
 //
-// The peer is a server (server.h) that serves reads through the cache, and nothing else, in threads of this process.
-// Nothing is made before the first file of a job is opened. It all ends with the last copy of what is returned: the
-// threads are joined, and the node's file says that the peer has ended. In a forked child nothing of it is there, and
-// nothing ends with it there.
+// The peer is a server (server.h) in threads of this process; it only serves reads through the cache. It starts at the
+// first open of a file by a job. It ends with the last copy of the result: its threads are joined, and the node's file
+// says that the peer has ended. A forked child has none of this, and ends none of it.
 //
-// Thread-safety: all calls from any thread. Blocking: the first call waits for the peers of the other nodes, kMeeting
-// at most, unless this is a forked process on a node without a peer; later ones block on metadata of the staging area
-// only. The end waits for reads that are under way.
+// Thread-safety: all calls from any thread. Blocking: the first call waits for the peers of the other nodes, at most
+// kMeeting, unless this is a forked process on a node without a peer. Later calls block only on metadata of the staging
+// area. The end waits for reads in flight.
 #pragma once
 
 #include <chrono>
@@ -22,8 +21,8 @@ namespace forebay::server {
 
 inline constexpr std::chrono::seconds kMeeting{5};
 
-// Null: this process belongs to no job on several nodes, or does not read through the cache (option read_cache).
-// `warn`: is told once why peers cannot be used.
+// Returns null if this process belongs to no job on several nodes, or does not read through the cache (option
+// read_cache). Calls `warn` once with the reason if peers cannot be used.
 [[nodiscard]] cache::FindPeers find_job_peers(const LoadedOptions& loaded, const Getenv& getenv,
                                               std::function<void(const std::string& message)> warn);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kHistoryMax = 4096;
 
-// A snapshot, as a file: for HDF5's mark in it.
+// A snapshot as a file, for HDF5's consistency mark in it.
 class SnapshotView final : public io::ForwardingFile {
   public:
     SnapshotView(Snapshot& snapshot, io::File& file)
@@ -34,8 +34,6 @@ class SnapshotView final : public io::ForwardingFile {
 
 }   // namespace
 
-// ---- the writer's session ----------------------------------------------------------------------------
-
 void Observers::opened() {
     const std::lock_guard lock(mutex_);
     ++generation_;
@@ -47,7 +45,7 @@ void Observers::opened() {
 }
 
 void Observers::committed(const stage::StagedFile& file) {
-    // Before the lock: the file's own comes first.
+    // Comes before the lock: the file's own lock is the outer one.
     const ledger::FileCounters counters = file.counters();
     const std::uint64_t size = file.size();
     const std::lock_guard lock(mutex_);
@@ -92,8 +90,6 @@ void Observers::ended(wire::Commits::Writer how) {
             snapshot->give_up({Code::kUnavailable, "its writer has gone, and the file is at its last one"});
 }
 
-// ---- snapshots -----------------------------------------------------------------------------------------
-
 void Observers::before_write(io::File& file, ByteRange range) noexcept {
     std::shared_ptr<const Live> live;
     {
@@ -110,7 +106,7 @@ class Observers::Keeper final : public stage::CommitKeeper {
     Keeper(Observers& observers, std::shared_ptr<Snapshot> snapshot) noexcept
         : observers_(observers), snapshot_(std::move(snapshot)) {}
 
-    // From here on it is told of writes.
+    // From here on each write first calls the snapshot.
     Status begin(State state) override {
         const std::lock_guard lock(observers_.mutex_);
         if (state.given_up != observers_.given_up_)
@@ -157,8 +153,6 @@ Result<std::shared_ptr<Snapshot>> Observers::open_snapshot(stage::StagedFile& fi
     return snapshot;
 }
 
-// ---- followers -------------------------------------------------------------------------------------------
-
 Observers::Following::Following(Observers& observers, io::Event& event) : observers_(observers), event_(event) {
     const std::lock_guard lock(observers_.mutex_);
     observers_.followers_.insert(&event_);
@@ -176,7 +170,7 @@ wire::Commits Observers::after(std::uint64_t number) const {
     if (number < oldest - 1) news.missed = oldest - number - 1;
     for (const wire::Commit& commit : history_) {
         if (commit.number <= number) continue;
-        // The end comes with the last of them.
+        // The writer's end comes with its last commit.
         if (news.commits.size() == wire::kCommitsMax) {
             news.writer = wire::Commits::Writer::kWrites;
             break;

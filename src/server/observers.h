@@ -1,8 +1,8 @@
-// Who reads or follows one file beside its writer: the snapshots that are read, and the commits that are told.
+// The readers and followers of one file beside its writer: snapshots and commits.
 //
-// It outlives the writer's session, as long as somebody reads or follows. Thread-safety: all calls from any thread.
-// Lock order: opening_, the file's own, mutex_. Blocking: `open_snapshot` and `before_write` on the file and the store;
-// all else does not.
+// It outlives the writer's session while a session reads or follows. Thread-safety: all calls from any thread. Lock
+// order: opening_, the file's own, mutex_. Blocking: `open_snapshot` and `before_write` on the file and the store; the
+// others do not block.
 #pragma once
 
 #include <cstdint>
@@ -25,36 +25,27 @@ namespace forebay::server {
 
 class Observers {
   public:
-    // All snapshots of the file together take at most so much.
+    // All snapshots of the file together take at most `bytes_max`.
     explicit Observers(std::uint64_t bytes_max) : account_(std::make_shared<SnapshotAccount>()) {
         account_->bytes_max = bytes_max;
     }
 
-    // ---- the writer's session -------------------------------------------------------------------
-
     void opened();
-    // `file` has been committed, and nothing was written since. Nothing, if the flush has committed nothing new.
+    // Notes a commit of `file` without later writes. Does nothing if the flush has committed nothing new.
     void committed(const stage::StagedFile& file);
-    // A commit or the close has failed: which commit the file comes to is not known, and all snapshots are given up.
+    // Gives up all snapshots after a failed commit or close, because the file's resulting commit is unknown.
     void failed() noexcept;
-    // Nothing is written any more. kGone: the file goes back to its last commit, and snapshots of earlier ones are
-    // given up.
+    // Notes the end of all writes. With kGone the file returns to its last commit; older snapshots are given up.
     void ended(wire::Commits::Writer how);
-
-    // ---- its target writes ----------------------------------------------------------------------
 
     void before_write(io::File& file, ByteRange range) noexcept;
 
-    // ---- readers --------------------------------------------------------------------------------
-
-    // The last commit of `file`, read through `target`. kUnavailable: there is none that is whole.
+    // Returns a snapshot of the last commit of `file`, read through `target`. kUnavailable: none is complete.
     using MakeStore = std::function<Result<std::unique_ptr<io::File>>()>;
     [[nodiscard]] Result<std::shared_ptr<Snapshot>> open_snapshot(stage::StagedFile& file, io::File& target,
                                                                   const MakeStore& make_store);
 
-    // ---- followers ------------------------------------------------------------------------------
-
-    // Signals `event` with each commit, and at the writer's end, until destroyed.
+    // Signals `event` at each commit and at the writer's end, until destruction.
     class Following {
       public:
         Following(Observers& observers, io::Event& event);
@@ -66,7 +57,7 @@ class Observers {
         Observers& observers_;
         io::Event& event_;
     };
-    // Those with a higher number, as many as a frame has room for.
+    // Returns the commits with a higher number, as many as fit into a frame.
     [[nodiscard]] wire::Commits after(std::uint64_t number) const;
 
   private:
@@ -77,12 +68,13 @@ class Observers {
     std::mutex opening_;   // one snapshot is made at a time
 
     mutable std::mutex mutex_;
-    std::shared_ptr<const Live> live_;   // replaced as a whole, so that a write can look without memory; null: none
-    std::weak_ptr<Snapshot> newest_;     // of the last commit
-    std::uint64_t generation_ = 0;       // of commits, over all writers
-    std::uint64_t given_up_ = 0;         // the file's counter, at the last commit
-    std::uint64_t written_ = 0;          // the same of bytes
-    std::uint64_t commits_ = 0;          // the same of commits
+    // Replaced as a whole, so that a write can read it without memory. Null means no snapshots.
+    std::shared_ptr<const Live> live_;
+    std::weak_ptr<Snapshot> newest_;   // of the last commit
+    std::uint64_t generation_ = 0;     // number of commits, over all writers
+    std::uint64_t given_up_ = 0;       // the file's counter, at the last commit
+    std::uint64_t written_ = 0;        // bytes written, at the last commit
+    std::uint64_t commits_ = 0;        // the file's commits, at the last commit
     std::deque<wire::Commit> history_;
     std::uint64_t last_number_ = 0;
     wire::Commits::Writer writer_ = wire::Commits::Writer::kWrites;

@@ -1,4 +1,4 @@
-// What opening a file that clients write has in common, whoever stages it.
+// Shared parts of opening a file that clients write.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,14 @@
 
 namespace forebay::server {
 
-// A client may have died, or be about to close the file, and its session not know yet. So long that is waited for; and
-// so long what a session does at its end, which the file's own target may delay.
+// kUnknown is the wait for a session that does not know yet of its client's death or close. kEnding is the wait for a
+// session's end, which the file's target may delay.
 inline constexpr std::chrono::seconds kUnknown{5}, kEnding{600};
 
-// A process that ends has its connections ended, and its locks a moment later.
+// The system ends a process's connections a moment before its locks.
 inline constexpr std::chrono::seconds kEndsItsLocks{2};
 
-// Only what the server finds under its name. kUnsupported: another file, or none that the server may write.
+// Opens the file by its name. kUnsupported: that is another file, or the server may not write it.
 [[nodiscard]] Result<io::OpenedExisting> open_as_named(const wire::Open& request);
 
 }   // namespace forebay::server

@@ -7,8 +7,6 @@ namespace forebay::server {
 using wire::Type;
 using Next = SessionHandler::Next;
 
-// ---- the last commit ---------------------------------------------------------------------------------
-
 Result<Next> SnapshotHandler::serve(const wire::Connection::Frame& request) {
     Status served = out_of_turn();
     if (request.header.type == Type::kExpose) served = transfer_.expose(request);
@@ -23,8 +21,6 @@ std::string SnapshotHandler::end(const Status& end) {
     transfer_.end();
     return describe_end(end);
 }
-
-// ---- its successors ----------------------------------------------------------------------------------
 
 Result<Next> FollowHandler::serve(const wire::Connection::Frame& request) {
     if (request.header.type != Type::kNext) return out_of_turn();
@@ -45,8 +41,6 @@ Result<Next> FollowHandler::serve(const wire::Connection::Frame& request) {
         if (input.value()) return Next::kGoesOn;   // the client has gone, or asks out of turn: the next frame shows it
     }
 }
-
-// ---- the read cache ----------------------------------------------------------------------------------
 
 Status CachedHandler::open(std::uint64_t number, const wire::Open& request) {
     file_ = nullptr;

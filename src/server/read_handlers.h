@@ -1,8 +1,6 @@
 // The sessions of clients that write nothing: readers of a file's last commit, followers of its commits, and readers of
-// files in this node's read cache.
-//
-// Thread-safety: the session's thread makes all calls. Blocking: as the calls of the file do; a follower's request
-// until there is a new commit.
+// files in this node's read cache. Thread-safety: the session's thread makes all calls. Blocking: as the calls of the
+// file do; a follower's request until there is a new commit.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +29,7 @@ class SnapshotHandler final : public SessionHandler {
     Transfer transfer_;
 };
 
-// Is told of each commit of a file that another client writes.
+// Reports each commit of a file that another client writes.
 class FollowHandler final : public SessionHandler {
   public:
     FollowHandler(std::shared_ptr<Observers> observers, wire::Connection& connection) noexcept
@@ -44,15 +42,15 @@ class FollowHandler final : public SessionHandler {
     wire::Connection& connection_;
 };
 
-// Reads one file after the other through this node's read cache.
+// Reads files through this node's read cache, one after the other.
 class CachedHandler final : public SessionHandler {
   public:
     CachedHandler(CachedFiles& files, std::unique_ptr<CachedFiles::Reader> reader,
                   wire::Connection& connection) noexcept
         : files_(files), reader_(std::move(reader)), connection_(connection) {}
 
-    // Answers an OPEN, request `number` of the session. If the file cannot be read through the cache, the answer is
-    // FAILED, and the client may open another file.
+    // Answers an OPEN, request `number` of the session. If the cache cannot read the file, the answer is FAILED, and
+    // the client may open another file.
     [[nodiscard]] Status open(std::uint64_t number, const wire::Open& request);
     [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
 

@@ -1,7 +1,6 @@
-// The target of a file that clients write: before it is changed its observers keep what they need, and the clients hear
-// that it was. It is left alone once the clients are gone and another process has it locked.
-//
-// Thread-safety and errors: those of the file beneath.
+// The target of a file that clients write. Before each change, the file's observers save the bytes that they need;
+// after it, the clients learn of the progress. It refuses changes once the clients are gone and another process has the
+// file locked. Thread-safety and errors: those of the file beneath.
 #pragma once
 
 #include <memory>

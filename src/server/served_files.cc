@@ -24,12 +24,12 @@ Status another_file(const std::string& path) {
     return {Code::kUnsupported, fmt::format("{}: the server finds another file there", path)};
 }
 
-// It has given up waiting, and may do with the file what it wants.
+// The client has stopped waiting, and may use the file itself.
 Status client_gone(const std::string& path) {
     return {Code::kUnavailable, fmt::format("open {}: its client has gone meanwhile", path), ECONNRESET};
 }
 
-// A server that sees no such file, or may not write it, has no bytes of it.
+// A server that cannot see or write the file has no bytes of it.
 Result<io::OpenedExisting> open_named(const std::string& path) {
     auto opened = io::open_existing(path);
     const Code why = opened.status().code();
@@ -70,7 +70,7 @@ ServedFile::~ServedFile() {
         }
         (void)attempt([&] { return abandon().status(); });
     }
-    end_engine();   // also where nothing was attached, or there was no memory to abandon it
+    end_engine();   // also if nothing was attached, or memory was lacking to abandon it
     writers_.reset();
     descriptor_.reset();
     leave();
@@ -120,17 +120,17 @@ std::string ServedFile::log_directory() const {
 
 Status ServedFile::commit() {
     const Status committed = file_->commit();
-    observers_->committed(*file_);   // one that failed to drain is in the log
+    observers_->committed(*file_);   // a commit whose drain failed is in the log
     if (!committed) observers_->failed();
     return committed;
 }
 
 Status ServedFile::close() {
     if (!end_session()) return Status::ok();
-    // Another session may have ended without a close since this one was asked to.
+    // Another session may have ended without a close since the request arrived.
     Status outcome = incomplete();
     if (outcome) {
-        (void)commit();   // a failure comes again with the end
+        (void)commit();   // `detach` returns a failure again
         outcome = failure();
         detached_ = true;
         if (const Status closed = engine_->detach(file_, true); outcome) outcome = closed;
@@ -170,9 +170,9 @@ void ServedFile::end_engine() noexcept {
     engine_.reset();
 }
 
-// Its lock comes first: from here on it is this server that writes the file, until its engine has come to rest. A
-// process that dies may end its connection before its locks. Were the lock not waited for here, a reader could take it
-// while the engine comes to rest, and wait for this server with it.
+// The lock comes first: the server now writes the file, until its engine is idle. A process that dies may end its
+// connection before its locks. Without this wait, a reader could take the lock while the engine finishes, and wait for
+// this server with the lock held.
 Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
     const bool has_lock = writers_->gone(kEndsItsLocks);
@@ -182,10 +182,10 @@ Result<std::string> ServedFile::bring_back() {
         observers_->ended(wire::Commits::Writer::kGone);
     }
     end_engine();
-    // The client may live, and have the file locked: then it comes back, and recovery waits for that.
+    // The client may live, and have the file locked. It then reconnects, and recovery waits for that.
     {
         const std::lock_guard lock(files_.mutex_);
-        files_.unrecovered_.insert(identity_);   // until it is known to be
+        files_.unrecovered_.insert(identity_);   // until recovery succeeds
     }
     if (!has_lock && !writers_->gone())
         return fmt::format("{}: another process has it locked; what was staged of it stays in the staging area until "
@@ -197,8 +197,8 @@ Result<std::string> ServedFile::bring_back() {
     return recovered;
 }
 
-// The inode's number could be that of another file, on a file system of another machine. Its birth tells, where both
-// sides know it. Else what is opened for writing has to be as the client sees it, unless this server is changing it.
+// The inode number could belong to another file, on a file system of another machine. The birth time decides if both
+// sides know it. Otherwise a file opened for writing must look as the client sees it, unless this server changes it.
 Status ServedFiles::recognise(wire::Open& request) {
     auto opened = open_named(request.path);
     if (!opened) return opened.status();
@@ -227,7 +227,7 @@ void ServedFiles::forget_unrecovered(const io::Identity& identity) noexcept {
     unrecovered_.erase(identity);
 }
 
-// A program that reads it natively often has it locked: then it is not brought home now either.
+// A program that reads the file natively often has it locked. Recovery then fails again.
 Status ServedFiles::recover_file_late(const wire::Open& request) {
     const auto recovered = stage::Engine::create(options_)->leftovers().recover_opened({request.identity, request.path,
                                                                                         true});
@@ -247,7 +247,7 @@ LoadedOptions ServedFiles::options_of(const wire::Open::Team& team) const {
     return loaded;
 }
 
-// Null: the request is not that of a further member.
+// Returns null if the request is not that of a further member.
 Result<std::shared_ptr<ServedFile>> ServedFiles::join(const wire::Open& request) {
     if (!request.team.joins) return std::shared_ptr<ServedFile>();
     const std::lock_guard lock(mutex_);
@@ -303,7 +303,7 @@ std::shared_ptr<Observers> ServedFiles::observers_of(const wire::Open& request) 
     return observers;
 }
 
-// Without a name, so that it is gone with the server.
+// Makes a file without a name, which ends with the server.
 Result<std::unique_ptr<io::File>> ServedFiles::make_store() {
     auto area = area::open_staging_area(options_);
     if (!area) return area.status();
@@ -312,14 +312,14 @@ Result<std::unique_ptr<io::File>> ServedFiles::make_store() {
         const std::lock_guard lock(mutex_);
         name = fmt::format("snapshot-{}-{}", ::getpid(), ++stores_);
     }
-    (void)area.value().directory->remove_file(name);   // of a server that had this number, and died in between
+    (void)area.value().directory->remove_file(name);   // left by a dead server with the same process number
     auto store = area.value().directory->open_file(name, io::OpenMode::kCreateNew);
     if (!store) return store.status();
     FOREBAY_TRY(area.value().directory->remove_file(name));
     return store;
 }
 
-// The file is to be read as it is: so it has to be whole. Drops the lock.
+// A native read needs the complete file, so this recovers it first. Drops the lock.
 Status ServedFiles::nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock) {
     const bool unrecovered = unrecovered_.contains(request.identity);
     lock.unlock();
@@ -346,7 +346,7 @@ bool ServedFiles::wait_at_most(std::unique_lock<std::mutex>& lock, std::chrono::
     return true;
 }
 
-// One that is being closed is whole in a moment. One that is being opened may be recovered first.
+// A file that is being closed is complete in a moment. A file that is being opened may need recovery first.
 bool ServedFiles::await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity) {
     const auto settled = [&] {
         const auto found = open_.find(identity);
@@ -426,7 +426,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
                         : nullptr;
     served->writers_ = std::make_shared<Writers>(std::move(handed), alone ? &client : nullptr);
     if (!room.value()) {
-        // The client may write it by itself, once nothing of it is left here.
+        // The client may write the file itself once this server has no bytes of it.
         FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
         return Status(Code::kUnsupported,
                       fmt::format("open {}: the clients that this server may have (--clients-max {}) would be more",
@@ -448,7 +448,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     return served;
 }
 
-// The client has it locked, or nobody has: with that lock it is brought home.
+// The client has the file locked, or no process has. Recovery uses that lock.
 Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
     return engine.leftovers()
         .recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_})

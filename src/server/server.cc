@@ -18,7 +18,7 @@ namespace forebay::server {
 namespace {
 
 constexpr std::chrono::seconds kRefusing{1};
-constexpr std::size_t kRefusedMax = 64;   // that are told at a time; the others are hung up on
+constexpr std::size_t kRefusedMax = 64;   // refused clients that get an answer at a time; further ones are disconnected
 // Sessions for each writer: its own, and four for readers and followers.
 constexpr std::size_t kSessionsPerFile = 5;
 constexpr std::uint64_t kLogMin = std::uint64_t{4} << 20;   // of one file
@@ -31,7 +31,7 @@ std::uint64_t random_number() {
 // Each file has an engine of its own, and its part of the log.
 LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     Options& options = loaded.options;
-    const std::uint64_t write_max = options.write_max;   // not smaller because the log is divided
+    const std::uint64_t write_max = options.write_max;   // stays, although the log is divided
     options.size = std::max(kLogMin, options.size / std::max<std::size_t>(1, clients_max));
     options.derive_from_size();
     options.write_max = write_max;
@@ -83,7 +83,7 @@ Status Server::run(int wake) {
 }
 
 void Server::admit(std::unique_ptr<io::Socket> socket) {
-    const bool local = socket->is_local();   // else it proves who it is, in its session
+    const bool local = socket->is_local();   // other clients prove their identity in the session
     const auto user = local ? socket->peer_user() : Result<std::uint32_t>(::geteuid());
     Status refusal;
     if (!local && !key_) refusal = {Code::kPermissionDenied, "this server admits clients on its own machine only"};
@@ -95,7 +95,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
         refusal = {Code::kUnavailable, fmt::format("this server has its {} sessions (--clients-max)", sessions_max_)};
     if (!refusal) {
         report_(refusal.message());
-        if (local && refused_.size() < kRefusedMax) refuse(std::move(socket), refusal);   // strangers are not talked to
+        if (local && refused_.size() < kRefusedMax) refuse(std::move(socket), refusal);   // strangers get no answer
         return;
     }
     begin(slots_, std::move(socket), [this](Slot& slot) {
@@ -110,7 +110,7 @@ void Server::refuse(std::unique_ptr<io::Socket> socket, const Status& why) {
     socket->set_deadline(std::chrono::steady_clock::now() + kRefusing);
     begin(refused_, std::move(socket), [told = wire::encode(why)](Slot& slot) {
         (void)attempt([&] {
-            FOREBAY_TRY(slot.connection->receive().status());   // its HELLO: until then it does not listen
+            FOREBAY_TRY(slot.connection->receive().status());   // HELLO: until then the client does not listen
             return slot.connection->send(wire::Type::kFailed, 1, told);
         });
         slot.connection->socket().shut_down();
@@ -151,7 +151,7 @@ void Server::remove_ended(std::list<Slot>& slots) {
 void Server::await_sessions() {
     listener_.reset();
     files_.await_writers();
-    // Readers and followers would stay as long as they like. Whoever has written may still have to be answered.
+    // Readers and followers would stay indefinitely. A former writer may still need an answer.
     for (Slot& slot : slots_)
         if (!slot.writes) slot.connection->socket().shut_down();
     for (Slot& slot : slots_)

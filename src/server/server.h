@@ -1,7 +1,6 @@
-// A staging server: it listens, and has a thread for each session.
-//
-// Thread-safety: `run` and `end` are one thread's. Ownership: sessions' threads end before it does. Blocking: `run`
-// until it is woken, `end` until all sessions have ended.
+// A staging server: it listens, and has a thread for each session. Thread-safety: one thread calls `run` and
+// `await_sessions`. Ownership: sessions' threads end before this object. Blocking: `run` until it is woken,
+// `await_sessions` until all sessions have ended.
 #pragma once
 
 #include <atomic>
@@ -26,13 +25,15 @@ namespace forebay::server {
 class Server {
   public:
     struct Setup {
-        LoadedOptions options;   // of all files together: `size` is shared out; `read_cache`: of programs elsewhere
-        std::size_t clients_max = 0;   // that write; 0: it serves nothing but reads through the cache
+        // Options of all files together, which share `size`. `read_cache` concerns programs of other nodes.
+        LoadedOptions options;
+        std::size_t clients_max = 0;   // limit of writers; 0: only reads through the cache
         Report report;
         std::optional<wire::SealKey> key{};   // shared with clients on other machines; none: they are refused
         ServedFiles::Reach reach{};           // for tests
         std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of ServedFiles
-        std::size_t readers_max = CachedFiles::kReadersMax;                 // of the read cache; each has a descriptor
+        std::size_t readers_max =
+            CachedFiles::kReadersMax;   // limit of readers through the cache; each has a descriptor
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();
@@ -41,10 +42,10 @@ class Server {
 
     // Serves until `wake` is readable.
     [[nodiscard]] Status run(int wake);
-    // Accepts nobody any more; until all files that are written are closed. Then it ends the sessions of all others.
+    // Accepts no more clients, and waits until all written files are closed. Then it ends all other sessions.
     void await_sessions();
     [[nodiscard]] std::size_t sessions();
-    // What programs of other nodes have read through the cache. None: it has no read cache.
+    // Returns the totals of reads by programs of other nodes. Returns nothing without a read cache.
     [[nodiscard]] std::optional<cache::CacheTotals> cached();
 
     [[nodiscard]] const io::Address& address() const noexcept { return listener_->address(); }
@@ -57,7 +58,7 @@ class Server {
         bool ended = false;   // guarded by mutex_
     };
     void admit(std::unique_ptr<io::Socket> socket);
-    // Whoever is refused is told so in a thread, and holds up nobody.
+    // A thread tells a refused client the reason, so that other clients need not wait.
     void refuse(std::unique_ptr<io::Socket> socket, const Status& why);
     template <class Run>
     void begin(std::list<Slot>& slots, std::unique_ptr<io::Socket> socket, Run run);
@@ -69,11 +70,11 @@ class Server {
     const Report report_;
     const std::optional<wire::SealKey> key_;
     const std::uint64_t epoch_;
-    const std::unique_ptr<CachedFiles> cached_files_;   // null: it has no read cache
+    const std::unique_ptr<CachedFiles> cached_files_;   // null: no read cache
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;
-    std::list<Slot> slots_, refused_;   // added to and removed from by the thread of `run` only
+    std::list<Slot> slots_, refused_;   // only the thread of `run` adds and removes slots
 };
 
 }   // namespace forebay::server

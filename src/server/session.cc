@@ -52,7 +52,7 @@ Status Session::welcome(Connection& connection) {
     FOREBAY_TRY(connection.socket().set_patience(kOpening, kSending));
     connection.socket().set_deadline(std::chrono::steady_clock::now() + kOpening);
     if (!connection.socket().is_local()) FOREBAY_TRY(prove(connection));
-    connection.allow_payload(wire::kOpenMax);   // bounds the memory of clients that have opened nothing yet
+    connection.allow_payload(wire::kOpenMax);   // bounds the memory of clients before their open
     const auto frame = connection.receive();
     if (!frame) return frame.status();
     if (frame.value().header.type != Type::kHello || frame.value().header.request != kHelloRequest)
@@ -83,13 +83,12 @@ Status Session::open(Connection& connection, Handler& handler) {
         return opened;
     }
     (void)answer(connection, frame.value(), opened);
-    // The operator hears of a refused writer only: the line for kNotFound is empty.
+    // The operator learns only of refused writers: the line for kNotFound is empty.
     const bool writes = request.value().purpose == wire::Purpose::kWrite;
     return writes ? opened : Status(Code::kNotFound, opened.message());
 }
 
-// Sets `handler` before it answers: if the client is gone by then, the handler still brings the file to its last
-// commit.
+// Sets `handler` before the answer: without the client it still brings the file to its last commit.
 Status Session::open_file(Connection& connection, wire::Open& request, Handler& handler) {
     if (files_ == nullptr) return {Code::kUnsupported, "this server serves nothing but reads through its cache"};
     if (connection.sealed()) FOREBAY_TRY(files_->recognise(request));
@@ -121,7 +120,7 @@ Status Session::open_file(Connection& connection, wire::Open& request, Handler& 
     return connection.send(Type::kOpened, kOpenRequest, wire::encode(answer));
 }
 
-// A reader that is not admitted ends its session at once, so that readers take no place of a writer's.
+// Ends the session of a refused reader at once, so that readers take no writer's place.
 Status Session::open_cached(Connection& connection, const wire::Open& request, Handler& handler) {
     auto reader = cached_files_ != nullptr ? cached_files_->admit() : nullptr;
     if (reader == nullptr) {
@@ -130,7 +129,7 @@ Status Session::open_cached(Connection& connection, const wire::Open& request, H
                                  ? "this server has no read cache (option read_cache)"
                                  : fmt::format("this server has its {} readers", CachedFiles::kReadersMax));
         (void)connection.send(Type::kFailed, kOpenRequest, wire::encode(refusal));
-        return {Code::kNotFound, refusal.message()};   // tells the operator nothing
+        return {Code::kNotFound, refusal.message()};   // the operator learns nothing of it
     }
     auto cached = std::make_unique<CachedHandler>(*cached_files_, std::move(reader), connection);
     FOREBAY_TRY(cached->open(kOpenRequest, request));

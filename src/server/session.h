@@ -1,7 +1,6 @@
-// One client's session: the handshake, OPEN, and then the client's requests in their order, which the handler of the
-// OPEN's purpose carries out (docs/protocol.md, "Sessions").
-//
-// Thread-safety: one thread makes all calls. Blocking: `run` returns when the session has ended.
+// One client's session: the handshake, OPEN, and the client's requests in order. The handler of the OPEN's purpose
+// carries them out (docs/protocol.md, "Sessions"). Thread-safety: one thread makes all calls. Blocking: `run` returns
+// when the session has ended.
 #pragma once
 
 #include <atomic>
@@ -18,22 +17,19 @@ namespace forebay::server {
 
 class Session {
   public:
-    // `files` null: the server stages no files. `cached` null: the server has no read cache. `key`: the key shared with
-    // clients on other machines; null: such clients are refused. `writes` becomes true before a file is opened for
-    // writing.
+    // `files` null: the server stages no files. `cached` null: the server has no read cache. `key` is shared with
+    // clients on other machines; null: such clients are refused. `writes` becomes true before an open for writing.
     Session(ServedFiles* files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
             const wire::SealKey* key, std::atomic<bool>& writes) noexcept
         : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), writes_(writes) {}
 
-    // Serves until the client closes its file or is gone. Then the file is at its last commit.
+    // Serves until the client closes its file or is gone. The file is then at its last commit.
     void run(wire::Connection& connection);
 
   private:
     using Handler = std::unique_ptr<SessionHandler>;
-    // The handshake, up to the answer to HELLO.
     [[nodiscard]] Status welcome(wire::Connection& connection);
     [[nodiscard]] Status prove(wire::Connection& connection);
-    // OPEN and its answer.
     [[nodiscard]] Status open(wire::Connection& connection, Handler& handler);
     [[nodiscard]] Status open_file(wire::Connection& connection, wire::Open& request, Handler& handler);
     [[nodiscard]] Status open_cached(wire::Connection& connection, const wire::Open& request, Handler& handler);

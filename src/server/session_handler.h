@@ -1,6 +1,5 @@
-// What the client of a session may ask for after its OPEN: one class for each purpose (docs/protocol.md, "Sessions").
-//
-// Thread-safety: the session's thread makes all calls. Blocking: as the calls of the file do.
+// The requests that a session's client may make after its OPEN: one class for each purpose (docs/protocol.md,
+// "Sessions"). Thread-safety: the session's thread makes all calls. Blocking: as the calls of the file do.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +19,18 @@ class SessionHandler {
     SessionHandler(const SessionHandler&) = delete;
     SessionHandler& operator=(const SessionHandler&) = delete;
 
-    // Carries out one request and answers it. An error ends the session; kCorrupt: the purpose does not allow the
-    // request, or the request is malformed.
+    // Carries out and answers one request. An error ends the session. kCorrupt: it is malformed, or not allowed.
     [[nodiscard]] virtual Result<Next> serve(const wire::Connection::Frame& request) = 0;
-    // The session has ended with `end`, and its socket is shut down. Returns a line for the server's operator, or an
-    // empty string. The last call.
+    // The last call: the session has ended with `end`, its socket is shut down. Returns a line for the operator, or "".
     [[nodiscard]] virtual std::string end(const Status& end);
 };
 
-// The line for the operator about a session that leaves no file behind. Empty if the client just closed the connection.
+// Returns the operator's line for a session without a file left, or "" if the client closed it.
 [[nodiscard]] std::string describe_end(const Status& end);
 
 [[nodiscard]] inline Status out_of_turn() { return {Code::kCorrupt, "a request that is not allowed here"}; }
 
-// DONE, or FAILED with `outcome`.
+// Sends DONE, or FAILED with `outcome`.
 [[nodiscard]] Status answer(wire::Connection& connection, const wire::Connection::Frame& request,
                             const Status& outcome);
 

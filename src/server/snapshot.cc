@@ -12,7 +12,7 @@ namespace forebay::server {
 namespace {
 
 constexpr std::uint64_t kPieceMax = std::uint64_t{1} << 20;
-constexpr std::uint64_t kPieceCost = 64;   // of memory, for each range that is known
+constexpr std::uint64_t kPieceCost = 64;   // memory of each known range, in bytes
 
 }   // namespace
 
@@ -68,7 +68,7 @@ Status Snapshot::save_missing(io::File& file, ByteRange range) {
             FOREBAY_TRY(charge(buffer.size()));
             FOREBAY_TRY(stage::read_or_zeros(file, gap.begin, buffer));
             FOREBAY_TRY(store_->write_at(gap.begin, buffer));
-            // Before the write: a reader that still finds the range unsaved has read the old bytes.
+            // Comes before the write: a reader that still finds the range unsaved has read the old bytes.
             const std::lock_guard lock(mutex_);
             saved_.add({gap.begin, gap.begin + buffer.size()});
         }
@@ -97,7 +97,7 @@ Status Snapshot::read(io::File& file, std::uint64_t offset, io::MutableBytes int
         const io::MutableBytes beyond = part({end, all.end});
         std::fill(beyond.begin(), beyond.end(), std::byte{0});
         FOREBAY_TRY(failure());
-        // What was saved meanwhile may have been overwritten before it was read.
+        // Bytes saved meanwhile may have been overwritten before this read.
         if (gaps.empty() || missing(all) == gaps) return Status::ok();
     }
 }

@@ -1,13 +1,12 @@
-// One commit of one file, as it was, while the file goes on (docs/protocol.md, "Readers beside a writer").
+// One commit of one file, kept while the file changes (docs/protocol.md, "Readers beside a writer").
 //
-// The bytes of the commit are in three places. What was still staged is copied to the store at the beginning. What a
-// write or a cut of the file is about to replace is saved there before it. All else is in the file. Where the bytes of
-// the store are is known to the byte.
+// The bytes of the commit are in three places. Bytes that were still staged are copied to the store at the beginning.
+// Bytes that a write or a truncation of the file is about to replace are first saved there. All other bytes are in the
+// file. The snapshot knows the stored ranges to the byte.
 //
-// A snapshot that cannot keep its bytes is given up: each read fails from then on, and writes of the file go on.
-// Ownership: it owns its store, and its part of the account. Thread-safety: `save`, `read`, `give_up` and the rest from
-// any thread; `put` and `replace` before the snapshot is handed out. Blocking: on the store and the file, but for
-// `begin`.
+// A snapshot that cannot keep its bytes is given up: later reads fail, and writes of the file continue. Ownership: its
+// store, and its part of the account. Thread-safety: `save`, `read`, `give_up` and the rest from any thread; `put` and
+// `replace` before the snapshot is shared. Blocking: on the store and the file, except `begin`.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,7 @@
 
 namespace forebay::server {
 
-// What all snapshots of one file may take together.
+// The bytes of all snapshots of one file.
 struct SnapshotAccount {
     std::uint64_t bytes_max = 0;
     std::atomic<std::uint64_t> bytes{0};
@@ -36,17 +35,17 @@ class Snapshot {
     Snapshot(const Snapshot&) = delete;
     Snapshot& operator=(const Snapshot&) = delete;
 
-    // Of the commit: its size, and what the file does not have of it. From now on it is to be told of writes.
+    // Begins with the commit's size, and the ranges that the file lacks. Call `save` before each later write.
     void begin(std::uint64_t size, std::span<const ByteRange> elsewhere);
-    // Bytes that the file does not have.
+    // Stores bytes that the file lacks.
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes);
-    // These bytes are read in the place of the commit's.
+    // Gives readers these bytes in place of the commit's.
     [[nodiscard]] Status replace(std::uint64_t offset, io::Bytes bytes);
-    // `range` of the file is about to be written or cut.
+    // Saves `range` of the file before a write or truncation.
     void save(io::File& file, ByteRange range) noexcept;
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-    // Zeros beyond the end.
+    // Bytes beyond the end read as zeros.
     [[nodiscard]] Status read(io::File& file, std::uint64_t offset, io::MutableBytes into);
     void give_up(const Status& why) noexcept;
     [[nodiscard]] Status failure() const;
@@ -58,8 +57,8 @@ class Snapshot {
 
     const std::unique_ptr<io::File> store_;
     const std::shared_ptr<SnapshotAccount> account_;
-    std::uint64_t size_ = 0;   // never changed after `begin`
-    std::mutex saving_;        // before mutex_
+    std::uint64_t size_ = 0;   // constant after `begin`
+    std::mutex saving_;        // locked before mutex_
     mutable std::mutex mutex_;
     RangeSet saved_;
     std::uint64_t charged_ = 0;

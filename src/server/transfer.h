@@ -1,7 +1,5 @@
 // The bytes of one session's reads and writes: in the frames, or in memory that the client exposes (docs/protocol.md,
-// "Exposed memory").
-//
-// Thread-safety: one thread at a time. Blocking: until the answer is sent.
+// "Exposed memory"). Thread-safety: one thread at a time. Blocking: until the answer is sent.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +16,14 @@ class Transfer {
   public:
     explicit Transfer(wire::Connection& connection) noexcept : connection_(connection) {}
 
-    // Answers EXPOSE. FAILED with kUnsupported: the server cannot use the memory, and the client goes on without it.
+    // Answers EXPOSE, with FAILED and kUnsupported if the server cannot use the memory.
     [[nodiscard]] Status expose(const wire::Connection::Frame& request);
-    // Answers READ and READ_EXPOSED. `read` fills its second argument with the bytes of the file from its first
-    // argument on.
+    // Answers READ and READ_EXPOSED. `read` fills `into` with the bytes of the file from `offset` on.
     using Read = std::function<Status(std::uint64_t offset, io::MutableBytes into)>;
     [[nodiscard]] Status read(const wire::Connection::Frame& request, const Read& read);
     // Parses WRITE and WRITE_EXPOSED. The result is valid until the next frame is received.
     [[nodiscard]] Result<wire::Write> parse_write(const wire::Connection::Frame& request) const;
-    // Marks the exposed memory as not used any more. The client then knows that the session has ended.
+    // Marks the exposed memory as unused, which tells the client that the session has ended.
     void end() noexcept;
 
   private:
@@ -34,7 +31,7 @@ class Transfer {
     [[nodiscard]] io::MutableBytes exposed() const noexcept;
 
     wire::Connection& connection_;
-    wire::Payload buffer_;                        // of answers to READ; as long as the longest so far
+    wire::Payload buffer_;                        // for answers to READ; as long as the longest so far
     std::unique_ptr<io::SharedMemory> exposed_;   // null: the client exposes none
 };
 

@@ -37,7 +37,7 @@ Result<SessionHandler::Next> WriteHandler::serve(const wire::Connection::Frame& 
     }
 }
 
-// A change that fails is kept, so that no later commit counts it in.
+// Keeps the failure of a change, so that no later commit includes it.
 Status WriteHandler::change(const wire::Connection::Frame& request) {
     Status outcome = file_->incomplete();
     if (outcome) {
@@ -55,7 +55,7 @@ Status WriteHandler::change(const wire::Connection::Frame& request) {
     return answer(connection_, request, outcome);
 }
 
-// Writes the parts in their order, each run of one class with one call: later parts are newer.
+// Writes the parts in order, because later parts are newer. Each run of one class is one call.
 Status WriteHandler::write(const wire::Write& message) {
     io::Bytes bytes = message.bytes();
     std::vector<stage::StagedFile::Part> parts;

@@ -1,9 +1,8 @@
 // The session of a client that writes a file.
 //
 // The file outlives a client that ends without CLOSE: `end` brings it to its last commit. If CLOSE fails, the staged
-// bytes stay where they are. The client may read them until it ends, and may ask for nothing else.
-//
-// Thread-safety: the session's thread makes all calls. Blocking: as the calls of the file do; `end` has no bound.
+// bytes stay in place. The client may read them until it ends, and may make no other request. Thread-safety: the
+// session's thread makes all calls. Blocking: as the calls of the file do; `end` has no bound.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,7 @@ using Report = std::function<void(const std::string& line)>;
 
 class WriteHandler final : public SessionHandler {
   public:
-    // `writes` is set to false once the server need not wait for this client before it ends.
+    // `writes` becomes false once the server may end without waiting for this client.
     WriteHandler(std::shared_ptr<ServedFile> file, wire::Connection& connection, const Report& report,
                  std::atomic<bool>& writes) noexcept
         : file_(std::move(file)), connection_(connection), transfer_(connection), report_(report), writes_(writes) {}
@@ -37,7 +36,7 @@ class WriteHandler final : public SessionHandler {
     [[nodiscard]] Status control(const wire::Connection::Frame& request);
     [[nodiscard]] Result<Next> close(const wire::Connection::Frame& request);
 
-    std::shared_ptr<ServedFile> file_;   // null once it is closed
+    std::shared_ptr<ServedFile> file_;   // null after its close
     wire::Connection& connection_;
     Transfer transfer_;
     const Report& report_;

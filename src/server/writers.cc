@@ -9,7 +9,7 @@ namespace forebay::server {
 
 namespace {
 
-// Far less than any patience that a client can have with an answer.
+// Far below any patience of a client.
 constexpr std::chrono::seconds kTellEvery{1};
 
 Status in_use() { return {Code::kUnavailable, "the client is gone, and another process has the file locked", EBUSY}; }
@@ -37,7 +37,7 @@ void Writers::closed() noexcept {
     if (lock_ != nullptr) lock_->end();
 }
 
-// A client that does not take what it is sent is not waited for.
+// Skips a client whose socket would block.
 void Writers::wrote(TimePoint now) noexcept {
     const std::lock_guard lock(mutex_);
     for (Waiting& waiting : waiting_) {

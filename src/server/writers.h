@@ -1,8 +1,6 @@
-// The clients that write one file, as the writes to its target see them: whether one may begin, and who hears of one
-// that has ended.
-//
-// Thread-safety: all calls from any thread. `wrote` may send a frame: only between the beginning of a request and its
-// answer, when the session's own thread sends none, and only where the system takes it at once.
+// The clients that write one file, for the writes to its target: it decides whether a write may begin, and reports
+// progress to the clients. Thread-safety: all calls from any thread. `wrote` may send a frame. It does so only between
+// the beginning of a request and its answer, when the session's thread sends none, and only without blocking.
 #pragma once
 
 #include <chrono>
@@ -19,24 +17,20 @@ namespace forebay::server {
 
 class Writers {
   public:
-    // `lock`: HDF5's lock that a client has, and `connection` that client's session; null: a team writes the file,
-    // whose members lock nothing.
+    // `lock` is HDF5's lock of a client, and `connection` its session. Both are null for a team, which locks nothing.
     explicit Writers(std::unique_ptr<io::HandedLock> lock, wire::Connection* connection = nullptr) noexcept
         : lock_(std::move(lock)), connection_(connection) {}
 
-    // Before anything is written to the target. EBUSY: the client is gone, and another process has the file locked, so
-    // it is left alone.
+    // Checks before a target write. EBUSY: the client is gone, and another process has locked the file.
     [[nodiscard]] Status may_write() noexcept;
-    // Something has reached the target: clients whose requests take long are told, about once a second.
+    // Tells clients with long requests, about once a second, that bytes have reached the target.
     using TimePoint = std::chrono::steady_clock::time_point;
     void wrote(TimePoint now = std::chrono::steady_clock::now()) noexcept;
-    // The client's session has ended: the server has its lock from now on. False: another process has it, and still has
-    // it so much later.
+    // Takes over the lock of an ended session. Returns false if another process still has it after `at_most`.
     [[nodiscard]] bool gone(std::chrono::milliseconds at_most = std::chrono::milliseconds(0)) noexcept;
-    // Nothing is written any more, and the client has closed the file.
+    // Ends the lock, after the client has closed the file and all writes are done.
     void closed() noexcept;
 
-    // A request that is being carried out.
     class Request {
       public:
         Request(Writers& writers, wire::Connection& connection, std::uint64_t number);
@@ -58,7 +52,7 @@ class Writers {
     const std::unique_ptr<io::HandedLock> lock_;
     std::mutex mutex_;
     wire::Connection* connection_;   // guarded by mutex_; null: its session has ended
-    std::vector<Waiting> waiting_;   // the same
+    std::vector<Waiting> waiting_;   // guarded by mutex_
 };
 
 }   // namespace forebay::server

@@ -69,7 +69,7 @@ Result<UndoHeader> decode_header(const io::File& file, std::span<const std::byte
     return header;
 }
 
-// A payload is small enough to be read whole.
+// A payload is small enough to be read as a whole.
 Result<bool> payload_is_right(io::File& file, std::uint64_t at, const UndoRecord& record,
                               std::vector<std::byte>& buffer) {
     buffer.resize(record.range.size());
@@ -166,7 +166,7 @@ Result<UndoView> read_undo(io::File& file) {
         const auto read = file.read_at(at, head);
         if (!read) return read.status();
         const std::byte* const p = head.data();
-        // The front of a record is there before the rest: only a whole one can be wrong.
+        // The front of a record is written before the rest, so only a complete front can be wrong.
         if (read.value() != head.size() || load_le<std::uint32_t>(p) != kRecordMagic ||
             load_le<std::uint64_t>(p + kRecordChecksumAt) != XXH3_64bits(p, kRecordChecksumAt))
             return corrupt(file, fmt::format("the record at offset {} is damaged", at));

@@ -25,7 +25,7 @@ Result<std::unique_ptr<UndoJournal>> UndoJournal::create(std::unique_ptr<io::Fil
     std::unique_ptr<UndoJournal> journal(new UndoJournal(std::move(file), size, bytes_max));
     journal->state_.serial = 1;
     encode(journal->state_, std::span(front).subspan(undo_state_at(1), kUndoStateBytes));
-    // In one call: a shorter file is none yet, and nobody has overwritten anything then.
+    // One call writes the front: a shorter file is no journal yet, and no rank has overwritten anything then.
     FOREBAY_TRY(journal->file_->write_at(0, front));
     return journal;
 }
@@ -59,8 +59,7 @@ std::uint64_t UndoJournal::begin_overwriting(ByteRange range, io::File& target) 
     ++overwriting_;
     range = range.intersect({0, limit_});
     if (range.empty()) return 0;
-    // Whoever copies some of it has not overwritten that yet; but it may do so once it has copied it, before this one
-    // looks.
+    // A thread that copies some of these bytes may overwrite them after that, before this thread looks.
     changed_.wait(lock, [&] { return !is_being_copied(range); });
     try {
         being_copied_.push_back(range);
@@ -71,7 +70,7 @@ std::uint64_t UndoJournal::begin_overwriting(ByteRange range, io::File& target) 
     } catch (...) {
         if (!lock.owns_lock()) lock.lock();
         std::erase(being_copied_, range);
-        --overwriting_;   // the caller is not going to
+        --overwriting_;   // the caller will not call end_overwriting
         changed_.notify_all();
         throw;
     }
@@ -99,7 +98,7 @@ std::uint64_t UndoJournal::copy_missing(ByteRange range, io::File& target, std::
     return lost;
 }
 
-// One record. The target is read without the lock.
+// Appends one record. Drops the lock while it reads the target.
 bool UndoJournal::copy(ByteRange piece, io::File& target, std::unique_lock<std::mutex>& lock) {
     const std::uint64_t whole = undo_record_bytes(piece.size());
     if (end_ + whole > kUndoFrontBytes + bytes_max_) return false;
@@ -108,7 +107,7 @@ bool UndoJournal::copy(ByteRange piece, io::File& target, std::unique_lock<std::
     std::vector<std::byte> payload;
     bool read = false;
     try {
-        payload.resize(whole - kUndoRecordBytes);   // what the target does not have is zeros
+        payload.resize(whole - kUndoRecordBytes);   // bytes that the target lacks are zeros
         read = target.read_at(piece.begin, std::span(payload).first(piece.size())).status().is_ok();
         if (read) record.payload_checksum = checksum(std::span<const std::byte>(payload).first(piece.size()));
     } catch (const std::bad_alloc&) {
@@ -129,7 +128,7 @@ bool UndoJournal::copy(ByteRange piece, io::File& target, std::unique_lock<std::
     return true;
 }
 
-// The next commit makes it good.
+// The next commit resets this count.
 void UndoJournal::give_up(std::uint64_t bytes) {
     UndoState state = state_;
     state.given_up += bytes;
@@ -145,7 +144,7 @@ Status UndoJournal::prepare(std::uint64_t size) {
     UndoState state = state_;
     state.prepared = epoch_;
     state.prepared_size = size;
-    // What is overwritten from now on is kept for the next commit, and for this one too if it fails.
+    // Bytes overwritten after this point are kept for the next commit, and for this one too if it fails.
     ++epoch_;
     preserved_.clear();
     end_of_prepared_ = end_;
@@ -162,7 +161,7 @@ Status UndoJournal::decide() {
     state.given_up = 0;
     FOREBAY_TRY(write_state(state));
     limit_ = state.decided_size;
-    // Nothing was preserved for the next commit yet: the journal begins anew.
+    // The next commit has no preserved bytes yet, so the journal begins anew.
     if (end_ == end_of_prepared_ && end_ != kUndoFrontBytes && file_->resize(kUndoFrontBytes)) end_ = kUndoFrontBytes;
     return Status::ok();
 }
@@ -175,8 +174,6 @@ Status UndoJournal::close() {
     limit_ = 0;
     return Status::ok();
 }
-
-// ---- the target ------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,21 +1,20 @@
-// Keeps what a file holds before it is overwritten, until the commit that makes the overwriting good (option
-// nodes=consistent).
+// Keeps the bytes that a file holds before a rank overwrites them, until the next commit (option nodes=consistent).
 //
-// One per rank of a file that several nodes write together. Bytes below the file's size at the last commit are copied
-// into the journal the first time that they are overwritten after it; what lies beyond goes with the size. So whoever
-// has the journals of all ranks can take the file back to that commit, whatever has reached it since.
+// Each rank of a file that several nodes write together has one journal. The first time that a rank overwrites bytes
+// after a commit, it copies those below the file's size at that commit into the journal. The file's size covers bytes
+// beyond. So the journals of all ranks can take the file back to that commit, whatever the target has received since.
 //
-// A commit takes two steps, with a meeting of all ranks between them: `prepare` says that this rank has written
-// everything, `decide` that all have. What is overwritten after `prepare` belongs to the next epoch already.
+// A commit takes two steps, with a meeting of all ranks between them. `prepare` says that this rank has written
+// everything, and `decide` that all ranks have. Bytes overwritten after `prepare` belong to the next epoch.
 //
-// Phases tell which of two ranks has overwritten a byte first. The count goes up when this rank comes to a meeting of
-// all, and again when it leaves; every rank has the same meetings in the same order.
+// Phases tell which of two ranks overwrote a byte first. The count rises when this rank enters a meeting of all ranks,
+// and again when it leaves. Every rank has the same meetings in the same order.
 //
-// Thread-safety: all calls, from any thread; `prepare`, `decide` and `close` one at a time. Blocks on reads of the
-// target and writes to the journal, and on another thread that is preserving overlapping bytes; `prepare` waits for
-// those that are overwriting. After a crash: a byte of the target that is overwritten between `begin_overwriting` and
-// `end_overwriting` is in the journal, unless it was told to be given up. That holds for the death of processes;
-// nothing is synced.
+// Thread-safety: all calls from any thread, but `prepare`, `decide` and `close` one at a time. Blocks on reads of the
+// target, on writes to the journal, and on another thread that copies overlapping bytes. `prepare` waits for threads
+// that are overwriting. After a crash, the journal holds every byte of the target that was overwritten between
+// `begin_overwriting` and `end_overwriting`, except those that it was told to give up. That holds for the death of
+// processes; the journal syncs nothing.
 #pragma once
 
 #include <atomic>
@@ -33,33 +32,31 @@ namespace forebay::undo {
 
 class UndoJournal {
   public:
-    // `file` is new and empty. The state is that of a commit 0 with this size. The records take `bytes_max` at most.
+    // Creates a journal in an empty `file`, at commit 0 of this size. The records take at most `bytes_max`.
     [[nodiscard]] static Result<std::unique_ptr<UndoJournal>> create(std::unique_ptr<io::File> file,
                                                                      const UndoHeader& header, std::uint64_t size,
                                                                      std::uint64_t bytes_max);
 
-    // Copies what `target` has of `range` and what no commit can do without. Returns how many bytes could not be
-    // copied, which is noted: they may be overwritten all the same. Every call is followed by one of `end_overwriting`.
+    // Copies the bytes of `target` in `range` that a commit needs. Returns the number of bytes that it could not copy;
+    // it notes them, and the caller may overwrite them all the same. Each call needs an `end_overwriting`.
     std::uint64_t begin_overwriting(ByteRange range, io::File& target);
     void end_overwriting() noexcept;
 
-    // This rank comes to a meeting of all, or leaves it.
+    // Counts that this rank enters or leaves a meeting of all ranks.
     void step() noexcept { phase_.fetch_add(1); }
     [[nodiscard]] std::uint64_t phase() const noexcept { return phase_.load(); }
 
-    // Everything that commit `number()` promises is in the target, as far as this rank has written it.
+    // Notes that this rank has written all its bytes of commit `number()` to the target.
     [[nodiscard]] Status prepare(std::uint64_t size);
-    // All ranks have prepared: the commit is made, and what was preserved for it is let go. If they have not, this is
-    // not called; the last commit stays what it was, and the next one gets another number.
+    // Makes the commit and drops the bytes preserved for it. All ranks have prepared. Without their agreement the
+    // caller does not call this; the last commit stays, and the next one gets another number.
     [[nodiscard]] Status decide();
-    // All ranks have decided, and nobody writes any more, or what is written is nobody's business. Nothing is preserved
-    // from now on.
+    // Ends preserving. All ranks have decided, and no later write concerns this journal.
     [[nodiscard]] Status close();
 
-    // Of the commit that comes next.
+    // Returns the number of the next commit.
     [[nodiscard]] std::uint64_t number() const;
     [[nodiscard]] std::uint64_t decided() const;
-    // Ever copied.
     [[nodiscard]] std::uint64_t preserved_bytes() const noexcept { return preserved_bytes_.load(); }
 
   private:
@@ -76,18 +73,19 @@ class UndoJournal {
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    UndoState state_;           // as it is in the file
-    std::uint64_t epoch_ = 1;   // of what is overwritten now
-    std::uint64_t limit_ = 0;   // no commit needs what lies beyond
-    RangeUnion preserved_;      // of this epoch
-    bool preparing_ = false;    // no overwriting begins
+    UndoState state_;           // as in the file
+    std::uint64_t epoch_ = 1;   // the epoch of new writes
+    std::uint64_t limit_ = 0;   // no commit needs bytes beyond it
+    RangeUnion preserved_;      // in this epoch
+    bool preparing_ = false;    // no thread may begin to overwrite
     std::size_t overwriting_ = 0;
     std::vector<ByteRange> being_copied_;
-    std::uint64_t end_ = kUndoFrontBytes;   // where the next record goes
-    std::uint64_t end_of_prepared_ = 0;     // where the first record after `prepare` goes
+    std::uint64_t end_ = kUndoFrontBytes;   // offset of the next record
+    std::uint64_t end_of_prepared_ = 0;     // offset of the first record after `prepare`
 };
 
-// A target of which everything is preserved before it is overwritten or cut off. Told of bytes that could not be.
+// Returns a target that preserves all bytes before it overwrites them or cuts them off. Calls `given_up` with the
+// number of bytes that it could not preserve.
 using GivenUp = std::function<void(std::uint64_t bytes)>;
 [[nodiscard]] std::shared_ptr<io::File> make_guarded_file(std::shared_ptr<io::File> target,
                                                           std::shared_ptr<UndoJournal> journal, GivenUp given_up);

@@ -22,10 +22,10 @@ namespace forebay::wire {
 
 namespace {
 
-constexpr std::size_t kAhead = 4;   // READs that are sent before the first is answered
-// Of one READ. Each answer wakes this side, and each request the server: what that costs is as much as copying 256 KiB.
+constexpr std::size_t kAhead = 4;   // READs that are sent before the first answer
+// Bytes of one READ. The wake-ups of both sides for each READ cost as much as copying 256 KiB.
 constexpr std::size_t kReadBytes = kDataMax;
-constexpr std::uint64_t kCostTimes = 8;   // a server is left alone for so many times what its failure has cost
+constexpr std::uint64_t kCostTimes = 8;   // the pause of a server, in multiples of the failure's cost
 
 bool has_left(const Status& failure) noexcept { return failure.code() == Code::kNotFound || failure.sys_errno() != 0; }
 
@@ -34,27 +34,27 @@ bool has_left(const Status& failure) noexcept { return failure.code() == Code::k
 struct CacheServers::Session {
     std::unique_ptr<Connection> connection;
     std::uint64_t requests = 1;   // HELLO
-    std::uint64_t file = 0;       // that is open in it; 0: none
-    std::string replica;          // which the server reads
+    std::uint64_t file = 0;       // open in this session; 0: none
+    std::string replica;          // the server's replica of it
     bool used = false;            // it has answered before
     ~Session() {
         if (connection != nullptr) connection->socket().shut_down();   // a forked child may have it, too
     }
 };
 
-// Connections of one process. A forked child makes a pool of its own: threads that it does not have may hold the lock.
+// The connections of one process. A forked child makes its own, as a thread of its parent may hold the lock.
 struct CacheServers::Pool {
     struct Line {
         std::vector<std::unique_ptr<Session>> idle;
-        std::size_t open = 0;   // idle or not
+        std::size_t open = 0;   // idle and busy ones
         std::uint64_t not_before_ns = 0, pause_ns = 0;
-        std::uint64_t failed_ns = 0;   // when the last failure was noted
+        std::uint64_t failed_ns = 0;   // time of the last failure
         std::optional<io::Address> address;
     };
     explicit Pool(std::size_t servers) : lines(servers) {}
 
     const std::uint64_t forks = io::forks_so_far();
-    std::mutex mutex;   // guards what follows
+    std::mutex mutex;   // guards the members below
     std::condition_variable freed;
     std::vector<Line> lines;
     std::size_t open = 0;
@@ -71,7 +71,7 @@ struct CacheServers::Pool {
         line.idle.push_back(std::move(session));
         freed.notify_all();
     }
-    // Those that are idle have the same server, which may be another one by now.
+    // Also drops the idle connections: they lead to the same server, which may have restarted.
     void drop(std::size_t server, std::unique_ptr<Session> session) noexcept {
         std::vector<std::unique_ptr<Session>> ended;
         {
@@ -81,7 +81,7 @@ struct CacheServers::Pool {
             forget(line, ended.size() + (session != nullptr ? 1 : 0));
         }
     }
-    // Of a question that was asked at `begin_ns`. Those that were under way together fail together, and count as one.
+    // Notes the failure of a request that began at `begin_ns`. Concurrent requests fail together, and count as one.
     void note_failure(std::size_t server, std::uint64_t begin_ns, const Bounds& bounds) noexcept {
         const std::lock_guard lock(mutex);
         Line& line = lines[server];
@@ -104,7 +104,7 @@ CacheServers::CacheServers(std::vector<std::string> names, std::string key_file,
       own_(own),
       pool_(new Pool(names_.size())) {}
 
-// That of a parent is its parent's.
+// A forked child does not delete its parent's pool.
 CacheServers::~CacheServers() {
     if (Pool* const last = pool_.load(); last->forks == io::forks_so_far()) delete last;
 }
@@ -156,17 +156,17 @@ Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Ses
     return Status::ok();
 }
 
-// `fresh`: one that nobody has used before.
+// `fresh` asks for an unused connection.
 CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const File& file, bool fresh,
                                         std::unique_ptr<Session>& taken) {
     Pool::Line& line = pool.lines[server];
-    std::unique_ptr<Session> closed;   // after the lock
+    std::unique_ptr<Session> closed;   // destroyed after the lock
     {
         std::unique_lock lock(pool.mutex);
         const auto is_free = [&] { return !line.idle.empty() || line.open < kConnectionsMax; };
         if (monotonic_ns() < line.not_before_ns) return Answer::kNotAsked;
         if (!pool.freed.wait_for(lock, bounds_.answer, is_free)) return Answer::kNotAsked;
-        if (monotonic_ns() < line.not_before_ns) return Answer::kNotAsked;   // whoever was waited for has failed
+        if (monotonic_ns() < line.not_before_ns) return Answer::kNotAsked;   // the awaited request has failed
         if (!fresh && !line.idle.empty()) {
             const auto open = std::ranges::find_if(line.idle, [&](const auto& one) { return one->file == file.id; });
             const auto chosen = open != line.idle.end() ? open : std::prev(line.idle.end());
@@ -181,7 +181,7 @@ CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const Fi
             other->idle.erase(other->idle.begin());
             pool.forget(*other, 1);
         }
-        line.idle.reserve(kConnectionsMax);   // so that giving one back needs no memory
+        line.idle.reserve(kConnectionsMax);   // makes a later give-back free of allocations
         ++line.open;
         ++pool.open;
     }
@@ -196,7 +196,7 @@ CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const Fi
     return Answer::kFailed;
 }
 
-// The error is one of the connection, which is of no use then.
+// Errors concern the connection, which is unusable then.
 Result<CacheServers::Answer> CacheServers::ask(Session& session, const File& file, const std::string& own,
                                                std::uint64_t offset, io::MutableBytes into) const {
     Connection& connection = *session.connection;
@@ -255,7 +255,7 @@ CacheServers::Answer CacheServers::read(std::size_t server, const File& file, co
             mine.put_back(server, std::move(session));
             return answer.value();
         }
-        // A server that was started again knows nothing of a connection that was idle: that is worth a second question.
+        // An idle connection to a server that has restarted is unknown there, so this asks once more.
         const bool again = session->used && asked && has_left(answer.status()) &&
                            answer.status().sys_errno() != EAGAIN && answer.status().sys_errno() != ETIMEDOUT;
         mine.drop(server, std::move(session));
@@ -267,7 +267,6 @@ CacheServers::Answer CacheServers::read(std::size_t server, const File& file, co
 
 namespace {
 
-// The servers as peers of one file.
 class ServerPeers final : public cache::Peers {
   public:
     ServerPeers(std::shared_ptr<CacheServers> servers, const cache::PeersWanted& wanted)
@@ -279,24 +278,24 @@ class ServerPeers final : public cache::Peers {
         file_.open.identity = version.identity;
         file_.open.path = wanted.path;
         file_.open.seen = {version.born_ns, version.size, version.modified_ns, version.changed_ns};
-        // Where this node begins to read ahead: its own server is not known yet, so that is anywhere.
+        // The first offset of this node's read-ahead. Its own server is not known yet, so any offset serves.
         const std::uint64_t here = checksum(std::as_bytes(std::span(replica_)));
         first_byte_ = here % std::max<std::uint64_t>(1, version.size) / kHomeStripeBytes * kHomeStripeBytes;
     }
 
     bool usable() noexcept override { return true; }
     std::uint64_t piece_bytes() const noexcept override { return cache::kBlockBytes; }
-    // One node is the home of it, and reads it from the file. Two nodes that claim more, and have a part of it each,
-    // would wait for each other.
+    // One node is the home of each stripe, and reads it from the file. Two nodes with larger claims would each have a
+    // part of the other's, and wait for each other.
     std::uint64_t claim_within() const noexcept override { return kHomeStripeBytes; }
     std::uint64_t first_byte() const noexcept override { return first_byte_; }
-    // Each node asks for all of it: the homes read it.
+    // Each node asks for the whole file, and the homes read it.
     Homes homes() const noexcept override { return {kHomeStripeBytes, 0, 1}; }
     void take_back(const Run&) noexcept override {}
     void help() noexcept override {}
     void leave() noexcept override {}
 
-    // Nobody has to be told: who is asked for what does not change.
+    // This needs no message: the homes are fixed.
     cache::PeerAnswer tell(ByteRange pieces, std::uint64_t, std::vector<Run>& before) noexcept override {
         const Status enough = attempt([&] {
             before.clear();
@@ -316,7 +315,7 @@ class ServerPeers final : public cache::Peers {
 
     cache::PeerAnswer read(Node holder, ByteRange blocks, io::MutableBytes into, std::uint64_t) noexcept override {
         auto answer = CacheServers::Answer::kFailed;
-        // A child stores nothing: its own node's server does.
+        // A child stores nothing, so it asks its own node's server, too.
         const Status asked = attempt([&] {
             answer = servers_->read(holder, file_, is_child() ? std::string() : replica_, blocks.begin, into);
         });
@@ -336,8 +335,8 @@ class ServerPeers final : public cache::Peers {
   private:
     static constexpr std::uint64_t kRefusedNs = 10'000'000'000;
     struct State {
-        std::atomic<bool> ours{false};                 // the server of this node
-        std::atomic<std::uint64_t> not_before_ns{0};   // it has refused the file
+        std::atomic<bool> ours{false};                 // it is this node's server
+        std::atomic<std::uint64_t> not_before_ns{0};   // set after it has refused the file
     };
 
     [[nodiscard]] bool is_child() const noexcept { return io::forks_so_far() != forks_; }

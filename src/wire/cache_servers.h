@@ -1,11 +1,11 @@
-// The staging servers of all nodes, whose read caches this process asks for what their nodes are the home of (option
-// read_cache_servers; docs/protocol.md, "Peers of the read cache").
+// The staging servers of all nodes, as peers of the read cache (option read_cache_servers; docs/protocol.md, "Peers of
+// the read cache"). This process reads from each server the parts of files that its node is the home of.
 //
-// A thread that asks has a connection for itself meanwhile: an idle one, or a new one, of which there are at most
-// kConnectionsMax to each server. A server that is not there, falls silent or hangs up is left alone for a time that
-// grows with each failure, and is at least eight times what the failure has cost.
+// A thread uses a connection alone: an idle one, or a new one, at most kConnectionsMax to each server. After a server
+// is missing, silent or hangs up, no thread asks it for a time. That time grows with each failure, and is at least
+// eight times the cost of the failure.
 //
-// Ownership: the connections, which end with this. Thread-safety: all calls from any thread, and in a forked child,
+// Ownership: the connections, until destruction. Thread-safety: all calls from any thread, also in a forked child,
 // which makes connections of its own and leaves its parent's alone. Blocking: as each call says. No threads.
 #pragma once
 
@@ -25,19 +25,20 @@
 
 namespace forebay::wire {
 
-inline constexpr std::uint64_t kHomeStripeBytes = std::uint64_t{1} << 20;   // of a file, with one home
+inline constexpr std::uint64_t kHomeStripeBytes = std::uint64_t{1} << 20;   // a part of a file with one home
 
 class CacheServers {
   public:
     struct Bounds {
-        std::chrono::seconds connect{2}, answer{5};   // then it counts as silent
+        // A server without an answer within these times counts as silent.
+        std::chrono::seconds connect{2}, answer{5};
         std::chrono::nanoseconds pause_min = std::chrono::seconds(1), pause_max = std::chrono::minutes(10);
     };
-    static constexpr std::size_t kConnectionsMax = 4;          // to one server
-    static constexpr std::size_t kConnectionsOfAllMax = 256;   // of a process
+    static constexpr std::size_t kConnectionsMax = 4;          // per server
+    static constexpr std::size_t kConnectionsOfAllMax = 256;   // per process
 
-    // `servers`: addresses as io::parse_address reads them, with commas between; they are looked up when they are
-    // needed. `key_file`: option server_key. kInvalidArgument: one of them is empty, or named twice.
+    // `servers` are addresses as io::parse_address reads them, separated by commas, and resolved when they are needed.
+    // `key_file` is option server_key. Returns kInvalidArgument if an address is empty or repeated.
     [[nodiscard]] static Result<std::shared_ptr<CacheServers>> create(const std::string& servers,
                                                                       const std::string& key_file,
                                                                       const Bounds& bounds);
@@ -45,10 +46,9 @@ class CacheServers {
                                                                       const std::string& key_file) {
         return create(servers, key_file, Bounds{});
     }
-    // Where server number `server` is now. kNotFound: nowhere. Blocks on the file system. Asked for each connection.
+    // Returns the current address of a server, or kNotFound. Called for each connection. Blocks on files.
     using Find = std::function<Result<io::Address>(std::size_t server)>;
-    // The peers of a job of `nodes` nodes. This process's node is number `own`: its own peer is asked by nobody but
-    // children that store nothing.
+    // Makes the peers of a job. This node is number `own`. Only children ask it, as they store nothing.
     [[nodiscard]] static std::shared_ptr<CacheServers> of_job(std::size_t nodes, std::size_t own, Find find,
                                                               const Bounds& bounds);
     ~CacheServers();
@@ -56,13 +56,12 @@ class CacheServers {
     CacheServers& operator=(const CacheServers&) = delete;
 
     [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
-    // The server of this process's node, if it is known before it is asked.
+    // Returns the server of this process's node, if it is known in advance.
     [[nodiscard]] std::optional<std::size_t> own() const noexcept { return own_; }
 
-    // A file, as this process has it open.
     struct File {
         std::uint64_t id = 0;   // new_id()
-        Open open;              // its device, and whether the birth time counts, are the connection's to say
+        Open open;              // the connection decides about its device and birth time
     };
     [[nodiscard]] std::uint64_t new_id() noexcept { return ++ids_; }
 
@@ -70,12 +69,12 @@ class CacheServers {
         kYes,
         kRefused,    // it does not read this file, or finds another version of it
         kOurs,       // it reads `own`
-        kFailed,     // it is not there, silent, or has hung up
-        kNotAsked,   // it is left alone for a while, or all connections are in use for too long
+        kFailed,     // it is missing, silent, or has hung up
+        kNotAsked,   // it is in its pause after a failure, or all connections are in use for too long
     };
-    // Fills `into` from `offset` on. `own`: the label of a replica; a server that reads that one is not asked. Empty:
-    // there is none. Blocks: no longer than the bounds for a free connection, for making one and for each answer (one
-    // to each MiB); and while a name is looked up, as the system does.
+    // Fills `into` from `offset` on. `own` is the label of a replica, or empty; a server with the same replica does not
+    // read. Blocks for name lookups, and within the bounds for a free connection, a new one and each answer (one per
+    // MiB).
     [[nodiscard]] Answer read(std::size_t server, const File& file, const std::string& own, std::uint64_t offset,
                               io::MutableBytes into);
 
@@ -95,13 +94,13 @@ class CacheServers {
     const std::vector<std::string> names_;
     const std::string key_file_;
     const Bounds bounds_;
-    const Find find_;   // null: they are where their names say
+    const Find find_;   // null: the names are the addresses
     const std::optional<std::size_t> own_;
     std::atomic<std::uint64_t> ids_{0};
-    std::atomic<Pool*> pool_;   // of this process
+    std::atomic<Pool*> pool_;
 };
 
-// For ReadCache: the servers as peers of each file.
+// Returns the servers as peers of each file, for ReadCache.
 [[nodiscard]] cache::FindPeers find_peers(std::shared_ptr<CacheServers> servers);
 
 }   // namespace forebay::wire

@@ -15,10 +15,10 @@ namespace forebay::wire {
 
 namespace {
 
-// The server gives up by its own patience, and then says so. A greeting takes no longer, whatever it does otherwise.
+// The server has a patience of its own, and answers at its end. A greeting takes no longer, whatever the server does.
 constexpr std::uint64_t kAnswerSeconds = 30;
 
-// Whoever listens there gets the program's data.
+// The listener would receive the program's data, so it must belong to the same user.
 Status check_user(const Result<std::uint32_t>& user) {
     if (!user) return user.status();
     if (user.value() == ::geteuid()) return Status::ok();
@@ -31,7 +31,7 @@ Status not_connected(const Status& why) {
     return {nobody ? Code::kNotFound : Code::kUnavailable, why.message(), why.sys_errno()};
 }
 
-// Somebody was there: that the connection has ended does not mean that nobody writes the file.
+// A server was there. The end of the connection does not mean that no process writes the file.
 Status after_connecting(const Status& why) {
     if (why.code() != Code::kNotFound) return why;
     return {Code::kUnavailable, why.message(), why.sys_errno()};
@@ -39,15 +39,14 @@ Status after_connecting(const Status& why) {
 
 Result<io::Descriptor::Use> out_of_use() { return Status(Code::kUnsupported, "nothing is passed"); }
 
-// It has the file still, or waits for something.
+// The server still has the file, or waits.
 Status silent(const Status& why) {
     if (why.sys_errno() != EAGAIN && why.sys_errno() != ETIMEDOUT) return why;
     return {why.code(), "it does not answer: it is stopped, or waits for the end of what another session has written",
             why.sys_errno()};
 }
 
-// What comes before OPEN says nothing about the file. A stranger who has taken the address, and says nothing, is not
-// waited for.
+// The exchange before OPEN does not concern the file. A stranger at the address that stays silent is not waited for.
 Status greet(ClientSession& session, const io::Address& server, bool local) {
     Connection& connection = *session.connection;
     if (local) FOREBAY_TRY(check_user(connection.socket().listening_user()));
@@ -61,7 +60,7 @@ Status greet(ClientSession& session, const io::Address& server, bool local) {
     const auto welcomed = connection.receive();
     if (!welcomed) return welcomed.status();
     if (welcomed.value().header.request != 1) return {Code::kCorrupt, "it answers out of turn"};
-    // Nobody knows yet who says so: its words count, and nothing that the caller would act upon.
+    // The sender is not yet proved, so its text is reported, but its code is not acted upon.
     if (welcomed.value().header.type == Type::kFailed)
         return {Code::kUnavailable, parse_failed(welcomed.value().payload).message()};
     if (welcomed.value().header.type != Type::kWelcome) return {Code::kCorrupt, "its answer is of another kind"};
@@ -90,7 +89,7 @@ Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server
     const auto state = file.state();
     if (!state) return state.status();
     message.seen.born_ns = state.value().born_ns;
-    // Somebody writes what is read or followed: it changes all the time.
+    // A file that is read or followed has a writer, and changes all the time.
     if (purpose == Purpose::kWrite)
         message.seen = {state.value().born_ns, state.value().size, state.value().modified_ns, state.value().changed_ns};
     return message;
@@ -132,11 +131,11 @@ Result<ClientSession> open_session(const io::Address& server, std::uint64_t pati
     if (!begun) return begun;
     ClientSession session = std::move(begun).value();
     Connection& connection = *session.connection;
-    bool taken = true;   // until it says otherwise
+    bool taken = true;   // until the answer says otherwise
     bool& may_be_taken = unanswered != nullptr ? *unanswered : taken;
     may_be_taken = true;
     {
-        // Without the descriptor the server takes the lock when this process has gone.
+        // Without the descriptor the server takes the lock after this process has ended.
         const auto use = locked != nullptr && connection.socket().is_unix() ? locked->use() : out_of_use();
         const int passed = use ? use.value().number() : -1;
         FOREBAY_TRY(after_connecting(connection.send_with(Type::kOpen, 2, encode(message), passed)));

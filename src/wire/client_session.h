@@ -1,7 +1,6 @@
 // The beginning of a client's session: connect, PROVE to another machine, HELLO, OPEN (docs/protocol.md).
-//
-// Thread-safety: pure functions. Blocking: until the server has answered, for `patience_s` and half a minute at most
-// (0: without end); the same bound holds for each later wait of the connection.
+// Thread-safety: pure functions. Blocking: until the server has answered, for at most `patience_s` and half a minute
+// (0: without limit). That bound also holds for each later wait of the connection.
 #pragma once
 
 #include <chrono>
@@ -22,30 +21,29 @@ struct ClientSession {
     Opened opened;
 };
 
-// What the server has refused comes as it says. kNotFound: nobody listens there. kPermissionDenied: it belongs to
-// another user. kUnavailable: it does not answer, or this machine cannot prove who it is to another one. `unanswered`:
-// whether OPEN was sent and not refused, so that the server may carry it out, and when is not known. `locked`: through
-// what this process has the file locked, or will have: a server on this machine keeps that lock (io/handed_lock.h).
+// Passes on the server's refusals. kNotFound: no server listens there. kPermissionDenied: the server belongs to another
+// user. kUnavailable: it does not answer, or this machine cannot prove its identity to another machine. `unanswered`
+// becomes true if OPEN was sent and not refused: the server may carry it out at an unknown time. `locked` is the
+// descriptor by which this process has the file locked, or will have; a server on this machine keeps that lock
+// (io/handed_lock.h).
 [[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
                                                  const Open& message, bool* unanswered = nullptr,
                                                  const std::shared_ptr<io::Descriptor>& locked = nullptr);
 
-// The beginning alone: HELLO was request 1, and OPEN comes next. Errors as above. Who listens there is known before
-// anything is waited for. No wait is longer than `patience` (0: without end), and at `deadline` it has failed, or after
-// half a minute.
+// Begins a session without OPEN: HELLO was request 1, and OPEN comes next. Errors as above. Checks the listening user
+// before any wait. No wait is longer than `patience` (0: without limit). Fails at `deadline`, or after half a minute.
 [[nodiscard]] Result<ClientSession> begin_session(const io::Address& server, std::chrono::seconds patience,
                                                   std::optional<std::chrono::steady_clock::time_point> deadline = {});
 
-// One request and its answer; a FAILED is returned as the failure that it tells of. kCorrupt: another answer.
+// Sends one request and returns its answer. Returns the failure in a FAILED. kCorrupt: another answer.
 [[nodiscard]] Result<Connection::Frame> call(Connection& connection, std::uint64_t request, Type type,
                                              io::Bytes payload, Type answer);
 
-// The answer alone, of the only request that has none yet.
 [[nodiscard]] Result<Connection::Frame> answer_to(Connection& connection, std::uint64_t request, Type answer);
 
-// For OPEN. kUnsupported: the path is not absolute, or too long for a server.
+// Checks a path for OPEN. Returns kUnsupported if it is not absolute, or too long for a server.
 [[nodiscard]] Status check_path(const std::string& path);
-// OPEN of this file. kUnsupported: as above; or the file lies on this machine, and the server on another one.
+// Makes the OPEN of this file. kUnsupported: as above, or the file is local and the server is not.
 [[nodiscard]] Result<Open> describe(io::File& file, Purpose purpose, const io::Address& server);
 
 }   // namespace forebay::wire

@@ -1,6 +1,5 @@
-// The commits of a file that a client of a staging server writes, as they come (docs/protocol.md).
-//
-// Ownership: one connection. Thread-safety: one thread at a time. Blocking: as each call says.
+// The stream of commits of a file that a client of a staging server writes (docs/protocol.md). Ownership: one
+// connection. Thread-safety: one thread at a time. Blocking: as each call says.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +17,11 @@ namespace forebay::wire {
 
 class CommitStream {
   public:
-    // kUnsupported: no client of the server writes the file. kNotFound: no server answers. Blocks for `patience_s` and
-    // half a minute at most.
+    // kUnsupported: no client writes the file. kNotFound: no server. Blocks for `patience_s` and half a minute.
     [[nodiscard]] static Result<CommitStream> open(const io::Address& server, const std::string& path,
                                                    const io::Identity& identity, std::uint64_t patience_s);
 
-    // Commits that it has not returned yet, all that the server still knows of; or the writer has ended. Nothing:
-    // `wake` is readable. Blocks until either.
+    // Waits for new commits that the server still knows, or the writer's end. Returns nothing if `wake` is readable.
     [[nodiscard]] Result<std::optional<Commits>> next(int wake);
 
   private:

@@ -40,13 +40,13 @@ void Connection::Passed::put(int number) noexcept {
     number_ = number;
 }
 
-// The descriptor comes with the payload: whoever receives the header has no room for it.
+// The descriptor goes with the payload, because the receiver of the header has no room for it.
 Status Connection::send_with(Type type, std::uint64_t request, io::Bytes payload, int passed) {
     if (passed < 0 || sent_) return send(type, request, payload);
     const HeaderBytes header = encode({type, static_cast<std::uint32_t>(payload.size()), request});
     const std::array<io::Bytes, 1> first{io::Bytes(header)}, second{payload};
     FOREBAY_TRY(socket_->send(first));
-    // Where the system passes no descriptor (a limit, a policy) the other side finds that it has got none.
+    // If the system refuses to pass a descriptor (a limit, a policy), the other side finds none.
     const Status sent = socket_->send(second, passed);
     return sent ? sent : socket_->send(second);
 }
@@ -55,7 +55,7 @@ Status Connection::expose(std::uint64_t request, const io::SharedMemory& memory)
     return send_with(Type::kExpose, request, encode_size(memory.bytes().size()), memory.number());
 }
 
-// It ends the connection before it clears the memory.
+// The other side ends the connection before it clears the memory.
 Status Connection::copy_exposed(const io::SharedMemory& memory, io::MutableBytes into) const {
     std::memcpy(into.data(), memory.bytes().data(), into.size());
     if (socket_->is_connected()) return Status::ok();

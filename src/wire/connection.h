@@ -1,6 +1,5 @@
-// Frames on a socket. Both sides use it: a client asks, a server answers.
-//
-// Thread-safety: one thread at a time. Blocking: until the frame is sent or received, or the socket's patience is over.
+// Frames on a socket, for both sides: a client asks, a server answers. Thread-safety: one thread at a time. Blocking:
+// until the frame is sent or received, or the socket's patience is over.
 #pragma once
 
 #include <memory>
@@ -23,40 +22,39 @@ class Connection {
     [[nodiscard]] Status send(Type type, std::uint64_t request, io::Bytes payload) {
         return send(type, request, payload, {});
     }
-    // The payload is `head` and `bytes`.
     [[nodiscard]] Status send(Type type, std::uint64_t request, io::Bytes head, io::Bytes bytes);
 
-    // Memory of this side's, which the other side may use from then on (`take_exposed` there). On one machine.
+    // Exposes memory of this side to the other side, on one machine. The other side calls `take_exposed`.
     [[nodiscard]] Status expose(std::uint64_t request, const io::SharedMemory& memory);
-    // Copies what the other side says that it has brought to the beginning of this memory. kUnavailable: it may have
-    // taken that back, as it has ended meanwhile; nothing more can be received.
+    // Copies the bytes that the other side has placed at the beginning of this memory. Returns kUnavailable if the
+    // other side has ended meanwhile, and may have cleared the memory; the connection is unusable then.
     [[nodiscard]] Status copy_exposed(const io::SharedMemory& memory, io::MutableBytes into) const;
-    // What came with the EXPOSE that was received last. kUnsupported: nothing came; others: it cannot be used.
+    // Returns the memory of the last EXPOSE. kUnsupported: it had none. Other errors: the memory is unusable.
     [[nodiscard]] Result<std::unique_ptr<io::SharedMemory>> take_exposed(std::size_t bytes);
 
     struct Frame {
         Header header;
-        io::Bytes payload;   // until the next frame is received
+        io::Bytes payload;   // valid until the next frame is received
     };
-    // kCorrupt: malformed, or its seal does not fit; nothing more can be received; kNotFound: the other side has closed
-    // it between two frames.
-    // A DATA of the size of `into` comes there.
+    // Receives a frame. The bytes of a DATA with the size of `into` go there. kCorrupt: the frame is malformed, or its
+    // seal does not match; the connection is unusable then. kNotFound: the other side closed the connection between two
+    // frames.
     [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
-    // A request whose payload comes with a descriptor of this side's, where there is a Unix socket: the other side gets
-    // a number of its own for the same open file (`take_passed`). -1: none.
+    // Sends a request with the descriptor `passed` (-1: none) of this side, through a Unix socket. The other side gets
+    // a number of its own for the same open file (`take_passed`).
     [[nodiscard]] Status send_with(Type type, std::uint64_t request, io::Bytes payload, int passed);
-    // What came with the EXPOSE or OPEN that was received last, which is the caller's; -1: nothing came.
+    // Returns the descriptor of the last EXPOSE or OPEN, which the caller then owns, or -1.
     [[nodiscard]] int take_passed() noexcept { return passed_.take(); }
     void close_passed() noexcept { passed_.put(-1); }
 
-    // A client's side: WORKING is passed over, and the wait for the answer begins anew.
+    // Makes a client skip WORKING frames. Each of them restarts the wait for the answer.
     void pass_over_working() noexcept { passes_over_working_ = true; }
 
-    // Longer payloads are malformed, from now on.
+    // Makes longer payloads malformed.
     void allow_payload(std::size_t most) noexcept { payload_max_ = most; }
 
-    // From now on each frame of either side has a seal. kUnavailable: as FrameSeal.
+    // Puts a seal on each later frame of either side. Returns kUnavailable as FrameSeal does.
     [[nodiscard]] Status seal(const SealKey& sent, const SealKey& received);
     [[nodiscard]] bool sealed() const noexcept { return sent_.has_value(); }
 
@@ -77,7 +75,7 @@ class Connection {
 
       private:
         int number_ = -1;
-    } passed_;   // with an EXPOSE, or an OPEN
+    } passed_;   // of an EXPOSE, or an OPEN
     bool passes_over_working_ = false;
     Payload buffer_;   // as long as the longest payload so far
 };

@@ -1,10 +1,9 @@
-// Memory of a client's that its server uses too, in places of kDataMax bytes (docs/protocol.md, "Exposed memory").
+// Memory of a client that its server uses too, in places of kDataMax bytes (docs/protocol.md, "Exposed memory").
 //
-// A place is taken for a request, and given back with the answer: in the same order, as answers come in that of their
-// requests. The first places are used as long as they are free, so that they stay in the processor's cache.
-// Invariant: those in use are `used_` places behind `oldest_`, counted around.
-//
-// Ownership: the memory. Thread-safety: one thread at a time. Nothing blocks.
+// A request takes a place, and its answer gives it back. Answers have the order of their requests, so places come back
+// in order. The first places are used while they are free, so that they stay in the processor's cache. Invariant: the
+// used places are the `used_` ones from `oldest_` on, counted cyclically. Ownership: the memory. Thread-safety: one
+// thread at a time. No call blocks.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +19,9 @@ namespace forebay::wire {
 inline constexpr std::size_t kExposedPlaces = 4;
 inline constexpr std::size_t kExposedBytes = kExposedPlaces * kDataMax;
 static_assert(kExposedBytes <= kExposedMax);
-// It takes a millisecond to make, so it comes once so much has gone through the connection without it.
+// The memory takes a millisecond to make, so a connection makes it after it has carried this many bytes without it.
 inline constexpr std::uint64_t kExposeAfter = kExposedBytes;
-// Smaller requests have their bytes in the frame.
+// Smaller requests carry their bytes in the frame.
 inline constexpr std::size_t kExposedMin = std::size_t{64} << 10;
 
 class ExposedMemory {
@@ -32,12 +31,11 @@ class ExposedMemory {
     [[nodiscard]] const io::SharedMemory& memory() const noexcept { return *memory_; }
     [[nodiscard]] io::MutableBytes bytes() const noexcept { return memory_->bytes(); }
     [[nodiscard]] bool full() const noexcept { return used_ == kExposedPlaces; }
-    // Where a place begins. There has to be one.
+    // Returns the offset of a free place. The caller checks `full` first.
     [[nodiscard]] std::size_t take() noexcept {
         if (used_ == 0) oldest_ = 0;
         return (oldest_ + used_++) % kExposedPlaces * kDataMax;
     }
-    // The one taken first.
     void give_back() noexcept {
         oldest_ = (oldest_ + 1) % kExposedPlaces;
         --used_;

@@ -24,7 +24,7 @@ Status Failover::await_server(const std::function<Status()>& attempt) {
     for (;;) {
         const Status why = attempt();
         if (why) return why;
-        // A server without room may have room later. The client waits for that only if it cannot go on without.
+        // A server without room may have room later. The client waits for that only if it cannot continue otherwise.
         const bool awaits_room = why.sys_errno() == EUSERS && !may_recover_file();
         if ((why.code() == Code::kUnsupported && !awaits_room) || why.code() == Code::kPermissionDenied) return why;
         const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -

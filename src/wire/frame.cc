@@ -318,7 +318,7 @@ Status parse_failed(io::Bytes payload) {
             static_cast<int>(std::min<std::uint32_t>(error, std::numeric_limits<std::int16_t>::max()))};
 }
 
-// The bytes come behind the table, or lie at the beginning of `exposed`.
+// The bytes follow the table, or lie at the beginning of `exposed`.
 Result<Write> Write::parse_table(io::Bytes payload, const io::Bytes* exposed) {
     if (payload.size() < kWriteHeadBytes) return malformed("length of WRITE");
     const std::size_t count = load_le<std::uint32_t>(payload.data());

@@ -1,9 +1,8 @@
-// Frames of the protocol between a program and a staging server (docs/protocol.md): encoding, and parsing of bytes that
-// nobody can trust.
+// Frames between a program and a staging server (docs/protocol.md): encoding, and parsing of untrusted bytes.
 //
-// Parsers look at nothing outside of what they are given, take no memory that depends on a number in it, and refuse
-// everything that the document does not allow. kCorrupt: malformed. What a parser returns points into its argument.
-// Thread-safety: pure functions. Nothing blocks.
+// Parsers read only their argument, allocate no memory that depends on a number in it, and refuse everything that the
+// document does not allow. kCorrupt: malformed. Results of parsers point into their argument. Thread-safety: pure
+// functions. No call blocks.
 #pragma once
 
 #include <array>
@@ -50,7 +49,7 @@ enum class Type : std::uint16_t {
     kNext,
     kCommits,
     kProve,    // random bytes: before HELLO, between machines
-    kExpose,   // memory that both sides use from now on: on one machine
+    kExpose,   // memory that both sides use, on one machine
     kWriteExposed,
     kReadExposed,
     kWorking,   // the server is still at the request, and bytes have reached the file since the last frame
@@ -77,23 +76,22 @@ struct Welcome {
     std::uint32_t credit_frames = 0, credit_bytes = 0;
     std::uint64_t epoch = 0;
 };
-// What a client opens a file for. kRead: its last commit. kReadCached: the file itself, through the server's read
-// cache.
+// The purpose of an open. kRead: the file's last commit. kReadCached: the file, through the server's cache.
 enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
 struct Open {
-    bool empty = false;    // the file is emptied
-    bool locked = false;   // the client has it locked as HDF5 locks a file that it writes
+    bool empty = false;    // the server empties the file
+    bool locked = false;   // the client has it locked, as HDF5 locks a file that it writes
     io::Identity identity;
     std::string path;
     Purpose purpose = Purpose::kWrite;
-    // As the client sees the file, for a server on another machine, and for kReadCached; 0: not to be compared.
+    // The file as the client sees it, for a server on another machine and for kReadCached. 0: not compared.
     struct Seen {
         std::uint64_t born_ns = 0, size = 0, modified_ns = 0, changed_ns = 0;
         friend bool operator==(const Seen&, const Seen&) = default;
     } seen{};
-    // Clients that open the file together, each in a session of its own; with kWrite and kRead only. 0: none.
+    // Clients that open the file together, each in a session of its own; only with kWrite and kRead. 0: none.
     struct Team {
-        std::uint64_t id = 0;   // the same for all of them, and random
+        std::uint64_t id = 0;   // random, and equal for all of them
         std::uint32_t members = 0;
         bool joins = false;   // another member has opened it before
         friend bool operator==(const Team&, const Team&) = default;
@@ -101,8 +99,7 @@ struct Open {
 };
 struct Opened {
     std::uint64_t size = 0;
-    // To a writer the directory of the server's process that has the file's log; empty: none. kReadCached: which
-    // replica the server reads.
+    // For a writer: the directory of the file's log, or empty. For kReadCached: the server's replica label.
     std::string log;
 };
 struct Read {
@@ -116,7 +113,7 @@ struct Part {
     Class byte_class = Class::kRaw;
 };
 
-// Memory of the client's that both sides use; its descriptor comes with the payload.
+// The largest memory of a client that both sides use. Its descriptor comes with the payload.
 inline constexpr std::size_t kExposedMax = std::size_t{8} << 20;
 struct ReadExposed {
     Read read;
@@ -124,28 +121,28 @@ struct ReadExposed {
 };
 
 struct Commit {
-    std::uint64_t number = 0;    // 1, 2, … since the file was opened for writing
+    std::uint64_t number = 0;    // 1, 2, … since the open for writing
     std::uint64_t time_ns = 0;   // since 1970
     std::uint64_t size = 0;      // of the file
-    std::uint64_t bytes = 0;     // written since the commit before
+    std::uint64_t bytes = 0;     // written since the previous commit
 };
 struct Commits {
     enum class Writer : std::uint32_t { kWrites, kClosed, kGone };
     std::vector<Commit> commits;   // at most kCommitsMax
     Writer writer = Writer::kWrites;
-    std::uint64_t missed = 0;   // commits before these that are not kept any more
+    std::uint64_t missed = 0;   // earlier commits that the server has dropped
 };
 
 [[nodiscard]] Payload encode(const Hello& message);
 [[nodiscard]] Payload encode(const Welcome& message);
 [[nodiscard]] Payload encode(const Open& message);
 [[nodiscard]] Payload encode(const Read& message);
-[[nodiscard]] Payload encode(const Status& failure);   // FAILED; the text is cut
+[[nodiscard]] Payload encode(const Status& failure);   // FAILED; the text may be cut
 [[nodiscard]] Payload encode(const Opened& message);
 [[nodiscard]] Payload encode_size(std::uint64_t size);       // TRUNCATE
 [[nodiscard]] Payload encode_number(std::uint64_t number);   // NEXT
 [[nodiscard]] Payload encode(const Commits& message);
-// The part table of a WRITE, which precedes its bytes.
+// Encodes the part table of a WRITE, which precedes its bytes.
 [[nodiscard]] Payload encode(std::span<const Part> parts);
 [[nodiscard]] Payload encode_exposed(std::uint64_t position, std::span<const Part> parts);   // WRITE_EXPOSED
 [[nodiscard]] Payload encode(const ReadExposed& message);
@@ -158,23 +155,22 @@ struct Commits {
 [[nodiscard]] Result<std::uint64_t> parse_size_of(io::Bytes payload);
 [[nodiscard]] Result<std::uint64_t> parse_number(io::Bytes payload);
 [[nodiscard]] Result<Commits> parse_commits(io::Bytes payload);
-// EXPOSE: bytes of memory, at most kExposedMax.
+// Parses EXPOSE: the bytes of memory, at most kExposedMax.
 [[nodiscard]] Result<std::size_t> parse_expose(io::Bytes payload);
-// `exposed`: bytes of memory that the client has exposed. All that is read fits in there.
+// `exposed` is the size of the client's exposed memory. The result fits into it.
 [[nodiscard]] Result<ReadExposed> parse_read_exposed(io::Bytes payload, std::size_t exposed);
 [[nodiscard]] Status parse_empty(io::Bytes payload);
-// The failure that the other side tells of; kCorrupt if it tells of none.
+// Returns the failure in a FAILED, or kCorrupt if it has none.
 [[nodiscard]] Status parse_failed(io::Bytes payload);
 
-// A WRITE, part after part.
 class Write {
   public:
     [[nodiscard]] static Result<Write> parse(io::Bytes payload);
-    // A WRITE_EXPOSED, whose bytes are in memory that the client has exposed, and may change there at any time.
+    // Parses a WRITE_EXPOSED. Its bytes lie in exposed memory of the client, and may change at any time.
     [[nodiscard]] static Result<Write> parse_exposed(io::Bytes payload, io::Bytes exposed);
     [[nodiscard]] std::size_t count() const noexcept { return table_.size() / kPartBytes; }
     [[nodiscard]] Part part(std::size_t index) const noexcept;
-    [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, one after the other
+    [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }   // of all parts, in order
 
   private:
     Write(io::Bytes table, io::Bytes bytes) noexcept : table_(table), bytes_(bytes) {}

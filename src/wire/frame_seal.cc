@@ -19,10 +19,9 @@ namespace forebay::wire {
 namespace {
 
 constexpr const char* kLibrary = "libsodium.so.23";
-constexpr std::size_t kStateBytes =
-    256;   // of Poly1305; libsodium says how much it takes, and that it is aligned to 16
+constexpr std::size_t kStateBytes = 256;   // of Poly1305; libsodium tells its need, and that it is aligned to 16
 
-// By its published interface: sodium.h of version 1.0.18.
+// Functions of libsodium, by its published interface: sodium.h of version 1.0.18.
 struct Library {
     int (*init)() = nullptr;
     std::size_t (*state_bytes)() = nullptr;
@@ -81,7 +80,7 @@ Result<FrameSeal> FrameSeal::with(const SealKey& key) {
     return FrameSeal(key);
 }
 
-// Set once before there is any FrameSeal, and never again: no lock.
+// The library is set once, before the first FrameSeal, so this needs no lock.
 Seal FrameSeal::next(std::span<const io::Bytes> pieces) noexcept {
     const Library& library = *loaded().library;
     std::array<std::byte, 12> nonce{};

@@ -1,9 +1,9 @@
-// A seal on each frame of one direction: nobody on the way can change, repeat, drop or add one unnoticed.
+// A seal on each frame of one direction. It reveals each change, repetition, loss or addition of a frame on the way.
 //
-// The seal is Poly1305 over header and payload, with a key of its own for each frame: the first 32 bytes of ChaCha20
-// with the direction's key and the frame's number as the nonce. Frames are not encrypted. libsodium does the
-// arithmetic; it is loaded when the first connection is sealed. Source: RFC 8439, sections 2.5 and 2.6.
-// Thread-safety: one thread at a time. Nothing blocks.
+// The seal is Poly1305 over header and payload, with a key of its own for each frame. That key is the first 32 bytes of
+// ChaCha20 with the direction's key, and the frame's number as the nonce. Frames are not encrypted. libsodium does the
+// arithmetic; the first sealed connection loads it. Source: RFC 8439, sections 2.5 and 2.6. Thread-safety: one thread
+// at a time. No call blocks.
 #pragma once
 
 #include <array>
@@ -20,11 +20,10 @@ using Seal = std::array<std::byte, 16>;
 
 class FrameSeal {
   public:
-    // kUnavailable: this machine does not have libsodium.
+    // Returns kUnavailable if this machine lacks libsodium.
     [[nodiscard]] static Result<FrameSeal> with(const SealKey& key);
-    // Of the next frame, whose bytes are `pieces`, one after the other.
+    // Returns the seal of the next frame, whose bytes are `pieces`, in order.
     [[nodiscard]] Seal next(std::span<const io::Bytes> pieces) noexcept;
-    // Whether `seal` is that of the next frame.
     [[nodiscard]] bool fits(std::span<const io::Bytes> pieces, const Seal& seal) noexcept;
 
   private:
@@ -33,14 +32,14 @@ class FrameSeal {
     std::uint64_t frames_ = 0;
 };
 
-// A key for each direction, out of the key that both sides have and random bytes of each (BLAKE2b, RFC 7693).
-// kUnavailable: as above.
+// Derives a key for each direction from the shared key and random bytes of each side (BLAKE2b, RFC 7693). Returns
+// kUnavailable if this machine lacks libsodium.
 struct SealKeys {
     SealKey to_server, to_client;
 };
 [[nodiscard]] Result<SealKeys> derive_keys(const SealKey& shared, const SealKey& of_client, const SealKey& of_server);
 
-// Random bytes that nobody can guess.
+// Returns unpredictable random bytes.
 [[nodiscard]] Result<SealKey> new_secret();
 
 }   // namespace forebay::wire

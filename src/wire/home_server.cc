@@ -10,7 +10,7 @@ namespace forebay::wire {
 
 namespace {
 
-// Rendezvous hashing: of all servers the one whose hash with the thing is the highest. (Thaler, Ravishankar: "A
+// Rendezvous hashing: the home is the server whose hash together with `thing` is the highest. (Thaler, Ravishankar: "A
 // name-based mapping scheme for rendezvous", 1996.)
 std::size_t home_of(std::span<const std::string> servers, const std::string& thing) {
     std::size_t home = 0;

@@ -1,7 +1,7 @@
-// Which of several staging servers has a file, or a stripe of it: its home (docs/protocol.md, "Several servers").
+// The home of a file, or of a stripe of it, among several staging servers (docs/protocol.md, "Several servers").
 //
-// Everybody who names the same servers finds the same one, in whatever order they are named. Adding a server moves only
-// what it gets. Thread-safety: pure functions. Nothing blocks.
+// All processes with the same list of servers find the same home, in any order of the list. A new server moves only its
+// own part. Thread-safety: pure functions. No call blocks.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 
 namespace forebay::wire {
 
-// `servers`: addresses as io::parse_address reads them, with commas between. `inode`: of the file; its device has
-// another number on each machine. The home's address, as it is named there. kInvalidArgument: one of them is empty.
+// Returns the home's address, as written in `servers`: addresses as io::parse_address reads them, separated by commas.
+// Device numbers differ on each machine, so `inode` counts. kInvalidArgument: an address is empty.
 [[nodiscard]] Result<std::string> home_server(const std::string& servers, std::uint64_t inode);
-// The addresses one by one, in their order. kInvalidArgument: one of them is empty, or named twice.
+// Returns the addresses in their order. Returns kInvalidArgument if one is empty or repeated.
 [[nodiscard]] Result<std::vector<std::string>> server_names(const std::string& servers);
-// The place of the stripe's home in `servers`.
+// Returns the index of the stripe's home in `servers`.
 [[nodiscard]] std::size_t home_of_stripe(const std::vector<std::string>& servers, std::uint64_t inode,
                                          std::uint64_t stripe);
 

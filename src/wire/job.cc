@@ -29,7 +29,7 @@ std::string_view text_of(const Getenv& getenv, const char* name) {
     return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// A variable that is not set has 0.
+// An unset variable counts as 0.
 Result<std::size_t> number_of(const Getenv& getenv, const char* name) {
     const std::string_view text = text_of(getenv, name);
     if (text.empty()) return std::size_t{0};
@@ -46,16 +46,15 @@ bool is_name(std::string_view text) noexcept {
            std::ranges::all_of(text, [](char each) { return each > ' ' && each <= '~'; });
 }
 
-// As `fingerprint_of` writes it.
 bool is_fingerprint(std::string_view text) noexcept {
     return text.size() == 2 * kFingerprintBytes && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// No name is looked up, and only one way to write the address is right.
+// Parses an address without a name lookup. Only one way to write the address is accepted.
 Result<io::Address> parse_numbers(std::string_view text) {
     if (text.find_first_not_of("0123456789.:") == std::string_view::npos) {
         const auto address = io::parse_address(std::string(text));
-        constexpr std::uint32_t kLastHost = 223;   // behind it are addresses of groups
+        constexpr std::uint32_t kLastHost = 223;   // higher ones are group addresses
         if (address && address.value().port != 0 && address.value().host >> 24 != 0 &&
             address.value().host >> 24 <= kLastHost && io::format_address(address.value()) == text)
             return address;
@@ -63,7 +62,7 @@ Result<io::Address> parse_numbers(std::string_view text) {
     return Status(Code::kCorrupt, "its address is none");
 }
 
-// Says nothing of the key to those who do not have it.
+// The fingerprint reveals nothing of the key.
 Result<std::string> fingerprint_of(const SealKey& key) {
     const SealKey nothing{};
     const auto derived = derive_keys(key, nothing, nothing);
@@ -138,8 +137,6 @@ Result<NodePeer> parse_node_peer(std::string_view text) {
     return peer;
 }
 
-// ---- JobFolder ---------------------------------------------------------------------------------------
-
 Result<std::shared_ptr<JobFolder>> JobFolder::open(const std::string& folder, const Job& job) {
     std::shared_ptr<JobFolder> opened(new JobFolder(fmt::format("{}/.forebay-job-{}", folder, job.name), job));
     FOREBAY_TRY(opened->make());
@@ -158,7 +155,7 @@ Status JobFolder::make() const {
     return known ? fingerprint_of(known.value()).status() : known.status();
 }
 
-// An earlier peer of another node may have taken itself for the last one, and have removed the folder.
+// An earlier peer of another node may have removed the folder as the last one.
 Status JobFolder::publish(const io::Address& address) const {
     FOREBAY_TRY(make());
     const auto known = key();

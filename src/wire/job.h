@@ -1,10 +1,8 @@
-// A job that torchrun has started, and the folder in which its nodes find each other's peers (docs/read-cache.md, "In a
-// job").
+// A job of torchrun, and the folder through which its nodes find peers (docs/read-cache.md, "In a job").
 //
-// The folder has the job's key, and a file for each node that has had a peer. All of it belongs to this user, and gives
-// no rights to others; anything else is refused, and so is content of another form. Files get their names when they are
-// complete. Thread-safety: all calls from any thread. Blocking: on the file system of the folder; `find_job` not at
-// all.
+// The folder has the job's key, and a file for each node that has had a peer. All files belong to this user, and give
+// no rights to others; other files are refused, and so is malformed content. A file gets its name when it is complete.
+// Thread-safety: all calls from any thread. Blocks on the folder's file system, except `find_job`.
 #pragma once
 
 #include <cstddef>
@@ -22,42 +20,41 @@
 namespace forebay::wire {
 
 struct Job {
-    std::string name;                 // 16 hexadecimal digits, the same in all processes of the job
+    std::string name;                 // 16 hexadecimal digits, equal in all processes of the job
     std::string master;               // MASTER_ADDR:MASTER_PORT
-    std::size_t nodes = 0, own = 0;   // how many there are, and which of them this process is on
+    std::size_t nodes = 0, own = 0;   // number of nodes, and the number of this process's node
 };
-// None: the environment is not that of a job, or the job has one node. kInvalidArgument: a variable has a value that
-// torchrun does not give it.
+// Returns nothing if the environment is not that of a job, or if the job has one node. Returns kInvalidArgument if a
+// variable has a value that torchrun does not give it.
 [[nodiscard]] Result<std::optional<Job>> find_job(const Getenv& getenv);
 
-// The content of a node's file.
 struct NodePeer {
     std::string node;                     // the node's own name, for people
     std::optional<io::Address> address;   // IPv4; none: the peer has ended
-    std::string key;                      // fingerprint of the key that it knows
+    std::string key;                      // fingerprint of the peer's key
 };
 [[nodiscard]] std::string encode(const NodePeer& peer);
-// kCorrupt: it is none.
+// Returns kCorrupt if the text is malformed.
 [[nodiscard]] Result<NodePeer> parse_node_peer(std::string_view text);
 
 class JobFolder {
   public:
-    // The folder of the job in `folder`; made, with a key, if it is missing. kPermissionDenied: it belongs to another
-    // user, or others have rights to it. kUnavailable: there is no libsodium. Others: it cannot be made, or read.
+    // Opens the job's folder in `folder`, and makes it with a key if it is missing. kPermissionDenied: it belongs to
+    // another user, or others have rights to it. kUnavailable: this machine lacks libsodium. Others: it cannot be made,
+    // or read.
     [[nodiscard]] static Result<std::shared_ptr<JobFolder>> open(const std::string& folder, const Job& job);
 
-    // The key, for connections.
     [[nodiscard]] std::string key_file() const;
-    // The same, read now, or made if it is gone.
+    // Reads the key now, or makes it if it is gone.
     [[nodiscard]] Result<SealKey> key() const;
 
-    // Node `job.own` has a peer at this address.
+    // Notes that node `job.own` has a peer at this address.
     [[nodiscard]] Status publish(const io::Address& address) const;
-    // It has none any more. Once no node has one, the folder is removed. Best effort.
+    // Notes that the node's peer has ended. Removes the folder after the last peer's end. Best effort.
     void withdraw() const noexcept;
-    // Whether the node has, or had, a peer that knows the key.
+    // Returns true if the node has, or had, a peer with the same key.
     [[nodiscard]] bool has_met(std::size_t node) const;
-    // Where the node's peer is, with the key file. kNotFound: it has none, or one with another key.
+    // Returns the address of the node's peer with the same key. Returns kNotFound if there is none.
     [[nodiscard]] Result<io::Address> find(std::size_t node) const;
 
   private:

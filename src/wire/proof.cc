@@ -7,7 +7,7 @@ namespace forebay::wire {
 namespace {
 
 Result<SealKey> random_bytes_of(const Connection::Frame& frame) {
-    // Nobody knows yet who says so: its words count, and nothing that the caller would act upon.
+    // The sender is not yet proved, so its text is reported, but its code is not acted upon.
     if (frame.header.type == Type::kFailed) return Status(Code::kUnavailable, parse_failed(frame.payload).message());
     SealKey bytes;
     if (frame.header.type != Type::kProve || frame.header.request != kBeforeHello ||

@@ -34,7 +34,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
         setup.file = std::move(remote->file_);
         return opened.with_context("staging server " + remote->failover_.server());
     }
-    // For another server: the file is not emptied again, and it is this client that has changed the file meanwhile.
+    // For another server: it must not empty the file again, and this client has changed the file meanwhile.
     message.empty = false;
     message.locked = true;
     message.seen = {message.seen.born_ns, 0, 0, 0};
@@ -51,8 +51,6 @@ Status RemoteFile::connect(const Open& message, bool* unanswered) {
     requests_ = std::make_unique<Requests>(std::move(session).value(), failover_.is_local(), refused);
     return Status::ok();
 }
-
-// ---- failures ----------------------------------------------------------------------------------------
 
 Status RemoteFile::readable() {
     if (process_ != ::getpid())
@@ -73,16 +71,14 @@ Status RemoteFile::usable() {
     return failure_;
 }
 
-// The program takes the write for done, so the next call returns the failure.
+// The program assumes that the write succeeded, so the next call returns the failure.
 void RemoteFile::note_refused_write(const Status& why) {
     if (!failure_) return;
     failure_ = copy_of(why, "a write failed");
     deferred_ = true;
 }
 
-// ---- failover ----------------------------------------------------------------------------------------
-
-// The lost server has the file open no more, so the file is at its last commit, and the writes since then follow.
+// The lost server no longer has the file open. The file is at its last commit, and the writes since then follow.
 Status RemoteFile::go_direct(const Status& why) {
     FOREBAY_TRY(failover_.recover_file(why));
     FOREBAY_TRY(replay_.apply(*file_));
@@ -109,7 +105,7 @@ Status RemoteFile::fail_over(const Status& why) {
     }
     place_ = Place::kGone;
     const std::string& log = failover_.log();
-    // Without an errno, which callers would take for that of the file.
+    // Without an errno, which callers would attribute to the file.
     failure_ = {Code::kUnavailable,
                 fmt::format("{}: the staging server {} does not answer any more ({}); what was written since the "
                             "last flush is lost{}, what was flushed is in {}: start the server again, or run "
@@ -120,8 +116,6 @@ Status RemoteFile::fail_over(const Status& why) {
     if (!direct) failure_ = failure_.with_context("it cannot be written without its server: " + direct.message());
     return failure_;
 }
-
-// ---- requests ----------------------------------------------------------------------------------------
 
 Status RemoteFile::exchange(Type type, io::Bytes payload, bool* late) {
     for (;;) {
@@ -163,8 +157,6 @@ Status RemoteFile::await_writes() {
     return writable();
 }
 
-// ---- writing -----------------------------------------------------------------------------------------
-
 Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
     const LockGuard lock(mutex_);
     if (place_ == Place::kClosed)
@@ -183,7 +175,7 @@ Status RemoteFile::put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_
         batch_.add(offset, bytes, byte_class);
         return Status::ok();
     }
-    // Each request may end with the loss of the last server.
+    // The last server may be lost during each request.
     while (!bytes.empty() && place_ != Place::kDirect) {
         const Part part{offset, static_cast<std::uint32_t>(std::min(bytes.size(), kDataMax)), byte_class};
         FOREBAY_TRY(send_write({&part, 1}, bytes.first(part.bytes)));
@@ -230,13 +222,11 @@ Status RemoteFile::resize(std::uint64_t size) {
     return Status::ok();
 }
 
-// ---- reading and the rest ----------------------------------------------------------------------------
-
 Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes into) {
     const LockGuard lock(mutex_);
     FOREBAY_TRY(readable());
     if (place_ == Place::kClosed || place_ == Place::kDirect) return file_->read_at(offset, into);
-    // Other members of the team may have made the file longer. Bytes behind its end read as zeros.
+    // Other members of the team may have extended the file. Bytes behind its end read as zeros.
     const std::uint64_t left = in_team_ ? into.size() : offset < size_ ? size_ - offset : 0;
     const auto whole = static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), left));
     for (std::size_t done = 0; done < whole;) {
@@ -248,7 +238,7 @@ Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes i
     return whole;
 }
 
-// Leaves `into` alone if the file itself is to be read from now on.
+// Leaves `into` alone if the client reads the file itself from now on.
 Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
     for (;;) {
         FOREBAY_TRY(send_batch());
@@ -305,8 +295,6 @@ Status RemoteFile::step_aside() {
     return Status::ok();
 }
 
-// ---- the end -----------------------------------------------------------------------------------------
-
 void RemoteFile::withhold(const Status& why) noexcept {
     const LockGuard lock(mutex_);
     withheld_ = true;
@@ -324,7 +312,7 @@ Status RemoteFile::leave_to_server(const Status& why) {
     return failure_;
 }
 
-// A withheld file ends without CLOSE, so that the server drops the writes since the last commit.
+// A withheld file ends without CLOSE, so the server drops the writes since the last commit.
 Status RemoteFile::close() {
     const LockGuard lock(mutex_);
     if (place_ == Place::kClosed || process_ != ::getpid()) return Status::ok();

@@ -1,24 +1,23 @@
 // A file that a staging server stages for this process, behind the seam of io/file.h (docs/protocol.md).
 //
 // Small writes are gathered and sent in batches. A write returns before the server has answered (requests.h). Reads,
-// commits and the close wait for the answers to all writes before them. Once `close` has succeeded, reads go to the
-// file itself.
+// commits and the close wait for the answers to all earlier writes. After a successful `close`, reads go to the file.
 //
-// If the connection is lost, the file goes on with a server that starts again at the same address (failover.h). That
-// server brings the file to its last commit, and the writes since then are sent again (replay.h). If no server comes,
-// the client brings the file to its last commit and writes the file itself from then on. If neither is possible, every
-// later call fails, as the log of the lost server may have newer bytes than the file.
+// If the connection is lost, the client continues with a server that restarts at the same address (failover.h). That
+// server brings the file to its last commit, and the client sends the writes since then again (replay.h). If no server
+// comes, the client brings the file to its last commit and then writes the file itself. If neither is possible, every
+// later call fails, because the lost server's log may have newer bytes than the file.
 //
-// A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all its writes, and
-// reads through the server, as other members may have written the bytes. A team does not fail over.
+// A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all its writes. It
+// reads through the server, because other members may have written the bytes. A team does not fail over.
 //
 // If the server refuses a write, the next call that is not a read returns the failure, and so do each later commit and
-// the close. Other writes and all reads go on. After a failed close the connection stays, staged bytes can be read, and
-// the server writes to the file only while the caller's lock covers it.
+// the close. Other writes and all reads continue. After a failed close the connection stays, staged bytes can be read,
+// and the server writes to the file only while the caller's lock covers it.
 //
-// Ownership: one connection, closed with this. Thread-safety: as io::File; calls take turns. Blocking: all calls. No
-// call waits longer than the patience and half a minute without a byte reaching the file, nor longer than the patience
-// for a server that starts again. In a forked child every call fails. No threads.
+// Ownership: one connection, closed at destruction. Thread-safety: as io::File; calls take turns. Blocking: all calls.
+// No call waits longer than the patience and half a minute without progress of the file, nor longer than the patience
+// for a server that restarts. In a forked child every call fails. No threads.
 #pragma once
 
 #include <sys/types.h>
@@ -44,12 +43,13 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
         Failover::Setup server;
         std::unique_ptr<io::File> file;   // the file itself, open for writing
         bool empty = false;               // the server empties the file
-        bool locked = false;              // the client has the file locked as HDF5 does
-        Open::Team team{};                // the clients that write the file together, this one included
-        bool unanswered = false;          // out, after a failure: the server may still open the file, and empty it
+        bool locked = false;              // the client has the file locked, as HDF5 does
+        Open::Team team{};                // the clients that write the file together, with this one
+        // Output, after a failure: the server may still open the file, and empty it.
+        bool unanswered = false;
     };
     // kUnsupported: the server cannot have bytes of this file, and does not stage it. EBUSY: another client writes it.
-    // Other errors: it is unknown what the server has of it. `file` stays the caller's after a failure.
+    // Other errors: it is unknown which bytes the server has. After a failure the caller keeps `file`.
     [[nodiscard]] static Result<std::unique_ptr<RemoteFile>> open(Setup& setup);
     ~RemoteFile() override;
 
@@ -78,7 +78,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
   private:
     explicit RemoteFile(Setup& setup);
     [[nodiscard]] Status connect(const Open& message, bool* unanswered = nullptr) REQUIRES(mutex_);
-    // Whether the file can be read; written; committed or closed. Only the last fails for good after a refused write.
+    // Ok if the file can be read; written; committed or closed. A refused write makes only the last one fail.
     [[nodiscard]] Status readable() REQUIRES(mutex_);
     [[nodiscard]] Status writable() REQUIRES(mutex_);
     [[nodiscard]] Status usable() REQUIRES(mutex_);
@@ -90,18 +90,17 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     [[nodiscard]] Status send_write(std::span<const Part> parts, io::Bytes bytes) REQUIRES(mutex_);
     [[nodiscard]] Status await_writes() REQUIRES(mutex_);
     [[nodiscard]] Status read_piece(std::uint64_t offset, io::MutableBytes into) REQUIRES(mutex_);
-    // Sends the batch and then a request, and returns when the request is answered. Does nothing once the file itself
-    // is written. `late` as of Requests::call.
+    // Sends the batch and a request, and awaits the answer. Does nothing in kDirect. `late`: see Requests::call.
     [[nodiscard]] Status exchange(Type type, io::Bytes payload, bool* late = nullptr) REQUIRES(mutex_);
     [[nodiscard]] Status ask(Type type);
     [[nodiscard]] Status leave_to_server(const Status& why) REQUIRES(mutex_);
 
-    // The connection is lost because of `why`. On success another server has everything that the lost one had, or the
-    // file itself is written. An error is the failure of every later call.
+    // Handles the loss of the connection because of `why`. On success another server has all bytes of the lost one, or
+    // the client writes the file itself. Every later call returns an error of this function.
     [[nodiscard]] Status fail_over(const Status& why) REQUIRES(mutex_);
     [[nodiscard]] Status go_direct(const Status& why) REQUIRES(mutex_);
 
-    std::unique_ptr<io::File> file_;   // set once the open has succeeded
+    std::unique_ptr<io::File> file_;   // set after a successful open
     const pid_t process_;
     const bool in_team_;
 
@@ -112,18 +111,18 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     WriteBatch batch_ GUARDED_BY(mutex_);
     Replay replay_ GUARDED_BY(mutex_);
     Open opened_ GUARDED_BY(mutex_);             // for another server
-    Status failure_ GUARDED_BY(mutex_);          // the first one of a write, the close or the connection
+    Status failure_ GUARDED_BY(mutex_);          // the first failure of a write, the close or the connection
     bool deferred_ GUARDED_BY(mutex_) = false;   // `failure_` is that of a write, and no call has returned it
     enum class Place {
         kServer,        // the server has the file
-        kDirect,        // no server has it: the file itself is read and written
-        kClosed,        // the server has closed it: the file itself is read
-        kCloseFailed,   // the server could not close it, and serves reads only
+        kDirect,        // no server has it: the client reads and writes the file itself
+        kClosed,        // the server has closed it: the client reads the file itself
+        kCloseFailed,   // the server could not close it, and only serves reads
         kGone,          // the connection is lost, or the file withheld: every call fails
     };
     Place place_ GUARDED_BY(mutex_) = Place::kServer;
     bool withheld_ GUARDED_BY(mutex_) = false;
-    bool at_once_ GUARDED_BY(mutex_) = false;   // the server has stepped aside: a write returns once it is answered
+    bool at_once_ GUARDED_BY(mutex_) = false;   // the server has stepped aside: a write returns after its answer
 };
 
 }   // namespace forebay::wire

@@ -1,8 +1,7 @@
-// The writes since the last commit, kept to be made again after the server was lost.
+// The writes since the last commit, kept for a repetition after the loss of the server.
 //
-// At most kReplayMax bytes are kept. With more, all are dropped, and `complete` is false until the next commit.
-//
-// Thread-safety: one thread at a time. Nothing blocks.
+// At most kReplayMax bytes are kept. Beyond that all are dropped, and `complete` is false until the next commit.
+// Thread-safety: one thread at a time. No call blocks.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +17,18 @@ inline constexpr std::size_t kReplayMax = std::size_t{32} << 20;
 
 class Replay {
   public:
-    // `keeps` false: nothing is ever kept.
+    // With `keeps` false it never keeps a write.
     explicit Replay(bool keeps) noexcept : keeps_(keeps), complete_(keeps) {}
 
-    // A WRITE or a TRUNCATE, whose payload is `head` and `bytes`.
+    // Keeps a WRITE or a TRUNCATE with the payload `head` and `bytes`.
     void keep(Type type, io::Bytes head, io::Bytes bytes);
-    // All that was written before is committed.
+    // Drops all writes, after a commit.
     void commit() noexcept;
-    // Whether all writes since the last commit are kept.
+    // Returns true if all writes since the last commit are kept.
     [[nodiscard]] bool complete() const noexcept { return complete_; }
-    // Sends all to another server, and waits for its answers. Writes may be sent twice: they go to the same places.
+    // Sends all to another server, and waits for its answers. A repeated write goes to the same offsets.
     [[nodiscard]] Status send(Requests& requests) const;
-    // Makes them on the file itself.
+    // Applies them to the file itself.
     [[nodiscard]] Status apply(io::File& file) const;
 
   private:

@@ -20,9 +20,7 @@ Status Requests::lose(const Status& why) noexcept {
     return why;
 }
 
-// ---- answers -----------------------------------------------------------------------------------------
-
-// Receives the answer to the oldest WRITE. An error: the connection is lost.
+// Receives the answer to the oldest WRITE. An error means that the connection is lost.
 Status Requests::receive_write_answer() {
     const auto frame = connection_->receive();
     if (!frame) return lose(frame.status());
@@ -43,7 +41,6 @@ Status Requests::await_writes() {
     return Status::ok();
 }
 
-// Receives the answer to the request that was sent last.
 Result<Connection::Frame> Requests::receive_answer(Type answer, bool* late) {
     FOREBAY_TRY(await_writes());
     const auto frame = connection_->receive();
@@ -64,8 +61,6 @@ Result<Connection::Frame> Requests::call(Type type, io::Bytes payload, Type answ
     if (const Status sent = connection_->send(type, ++sent_, payload); !sent) return lose(sent);
     return receive_answer(answer, late);
 }
-
-// ---- writes ------------------------------------------------------------------------------------------
 
 Status Requests::await_credit(std::size_t bytes) {
     while (!unanswered_.empty() &&
@@ -95,8 +90,8 @@ Status Requests::send_exposed_write(std::span<const Part> parts, io::Bytes bytes
     return Status::ok();
 }
 
-// Exposes memory if a request of `bytes` is the one that makes it pay. A server that cannot use the memory, and a
-// process that has none to spare, go on without.
+// Exposes memory when a request of `bytes` reaches the threshold at which the memory pays. If the server cannot use the
+// memory, or the process has none to spare, the session continues without it.
 Status Requests::expose_for(std::size_t bytes) {
     if (!may_expose_ || bytes < kExposedMin) return Status::ok();
     unexposed_bytes_ += bytes;
@@ -116,9 +111,7 @@ Status Requests::write(std::span<const Part> parts, io::Bytes head, io::Bytes by
     return is_exposed(bytes.size()) ? send_exposed_write(parts, bytes) : send_write(head, bytes);
 }
 
-// ---- reads -------------------------------------------------------------------------------------------
-
-// The server reads into the exposed memory after it has carried out all WRITEs before, so any place will do.
+// The server reads into the exposed memory after it has carried out all earlier WRITEs, so any place is free.
 Status Requests::read(std::uint64_t offset, io::MutableBytes into) {
     const Read wanted{offset, static_cast<std::uint32_t>(into.size())};
     FOREBAY_TRY(expose_for(into.size()));

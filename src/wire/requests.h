@@ -1,15 +1,13 @@
 // The requests of one session, on the client's side (docs/protocol.md).
 //
-// Requests are sent and answered in one order. WRITEs are pipelined: as many are sent ahead of their answers as the
-// server's credits allow. Every other request waits for its answer, and so for the answers of all WRITEs before it.
-// Large reads and writes go through memory that both sides use (exposed_memory.h), once kExposeAfter bytes have gone
-// through a Unix socket.
+// Requests are sent and answered in one order. WRITEs are pipelined: the server's credits limit how many are sent ahead
+// of their answers. Every other request waits for its answer, and so for the answers to all earlier WRITEs. Large reads
+// and writes go through memory that both sides use (exposed_memory.h), after kExposeAfter bytes have gone through a
+// Unix socket.
 //
-// After an error of any call, `lost` tells whether the connection still works. If it does, the error is the server's
-// answer to that request.
+// After an error, `lost` tells if the connection is lost. If not, the error is the server's answer.
 //
-// Ownership: the connection and the exposed memory. Thread-safety: one thread at a time. Blocking: all calls but
-// `lost`, for the socket's patience at most.
+// Ownership: connection and memory. Thread-safety: one thread. Blocks (not `lost`) for the socket's patience.
 #pragma once
 
 #include <cstddef>
@@ -29,25 +27,23 @@ namespace forebay::wire {
 
 class Requests {
   public:
-    // Called with the failure of each WRITE that the server refused, when its answer arrives.
+    // Called with the failure of each refused WRITE, when its answer arrives.
     using RefusedWrite = std::function<void(const Status& why)>;
-    // `local`: the server is on this machine, behind a Unix socket. `refused` null: the session writes nothing.
+    // `local`: the server is on this machine, behind a Unix socket. `refused` is null for a session without writes.
     Requests(ClientSession session, bool local, RefusedWrite refused = nullptr);
-    // Ends the session.
     ~Requests();
     Requests(const Requests&) = delete;
     Requests& operator=(const Requests&) = delete;
 
-    // Sends a WRITE. `head` is the encoded part table, `bytes` the bytes of all parts, at most kDataMax.
+    // Sends a WRITE. `head` is the encoded part table, and `bytes` are the bytes of all parts, at most kDataMax.
     [[nodiscard]] Status write(std::span<const Part> parts, io::Bytes head, io::Bytes bytes);
     // Sends a WRITE with a payload that was sent before, on another connection.
     [[nodiscard]] Status write_again(io::Bytes payload) { return send_write(payload, {}); }
-    // Waits for the answers to all WRITEs.
     [[nodiscard]] Status await_writes();
     // Fills `into`, at most kDataMax bytes.
     [[nodiscard]] Status read(std::uint64_t offset, io::MutableBytes into);
-    // Sends a request and returns its answer, which is valid until the next call. If `late` is not null and no answer
-    // arrives within the socket's patience, it becomes true and the connection stays.
+    // Sends a request and returns its answer, which is valid until the next call. If no answer arrives within the
+    // socket's patience and `late` is not null, sets `late` and keeps the connection.
     [[nodiscard]] Result<Connection::Frame> call(Type type, io::Bytes payload, Type answer, bool* late = nullptr);
 
     [[nodiscard]] bool lost() const noexcept { return lost_; }

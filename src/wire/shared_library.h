@@ -1,6 +1,5 @@
-// Functions of a library that is loaded when it is needed first, and stays.
-//
-// Thread-safety: any thread. Blocks as dlopen(3) does.
+// Functions of a library that is loaded at its first use, and stays loaded. Thread-safety: any thread. Blocks as
+// dlopen(3) does.
 #pragma once
 
 #include <dlfcn.h>
@@ -12,13 +11,12 @@ namespace forebay::wire {
 
 class SharedLibrary {
   public:
-    // kUnavailable: this machine does not have it. Its names stay out of the program's way.
+    // Returns kUnavailable if this machine lacks the library. Its names do not collide with those of the program.
     [[nodiscard]] static Result<SharedLibrary> load(const char* name) {
         void* const handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
         if (handle == nullptr) return Status(Code::kUnavailable, fmt::format("{} is needed: {}", name, ::dlerror()));
         return SharedLibrary(handle);
     }
-    // False: it has no function of this name.
     template <class Function>
     [[nodiscard]] bool find(const char* name, Function& function) const noexcept {
         function = reinterpret_cast<Function>(::dlsym(handle_, name));

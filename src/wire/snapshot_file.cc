@@ -15,7 +15,7 @@ SnapshotFile::SnapshotFile(std::shared_ptr<io::File> file, ClientSession session
       process_(::getpid()),
       requests_(std::move(session), !server.path.empty()) {}
 
-// In a forked child the connection is the parent's.
+// In a forked child the connection belongs to the parent.
 SnapshotFile::~SnapshotFile() {
     if (process_ == ::getpid()) requests_.socket().shut_down();
 }
@@ -42,7 +42,7 @@ Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes
         const std::size_t count = std::min(whole - done, kDataMax);
         const Status read = requests_.read(offset + done, into.subspan(done, count));
         if (!read) {
-            // Without an errno, which callers would take for that of the file.
+            // Without an errno, which callers would attribute to the file.
             failure_ = Status(Code::kUnavailable, name() + ": staging server " + server_ + ": " + read.message());
             requests_.socket().shut_down();
             return failure_;

@@ -1,6 +1,4 @@
-// Small writes that are gathered to be sent in one WRITE.
-//
-// Thread-safety: one thread at a time. Nothing blocks.
+// Small writes that are gathered and sent in one WRITE. Thread-safety: one thread at a time. No call blocks.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +19,7 @@ class WriteBatch {
     [[nodiscard]] bool has_room_for(std::size_t bytes) const noexcept {
         return parts_.size() < kPartsMax && bytes_.size() + bytes <= kBytesMax;
     }
-    // Requires `has_room_for(bytes.size())`. A write that continues the one before becomes one part with it.
+    // Requires `has_room_for(bytes.size())`. Extends the last part if the write continues it.
     void add(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
         bytes_.reserve(kBytesMax);
         const bool continues = !parts_.empty() && parts_.back().byte_class == byte_class &&
@@ -40,7 +38,7 @@ class WriteBatch {
   private:
     static constexpr std::size_t kBytesMax = 256 * 1024;
     std::vector<Part> parts_;
-    std::vector<std::byte> bytes_;   // of all parts
+    std::vector<std::byte> bytes_;
 };
 
 }   // namespace forebay::wire
