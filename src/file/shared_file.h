@@ -1,11 +1,11 @@
-// A file that the members of a team have open together, each through its own staged file.
+// A file that the members of a team have open together. Each member has a staged file of its own.
 //
-// How it is staged is a `Sharing` (file/sharing.h): all members on one node, on several nodes, by a staging server, or
-// not at all. Writes and reads are independent; open, truncate, commit, step_aside, settle and close are collective
-// over the team. If one member fails in a collective call, all fail with the same code.
+// A `Sharing` (file/sharing.h) says how the file is staged: on one node, on several nodes, by a staging server, or not
+// at all. Writes and reads are independent; open, truncate, commit, step_aside, settle and close are collective over
+// the team. If one member fails in a collective call, all fail with the same code.
 //
-// Ownership: one object per file, team and process, shared by the handles that opened it together.
-// Thread-safety: independent calls from any thread, collective ones from one thread at a time.
+// Ownership: the handles of a process that opened the file with one team share one object. Thread-safety: any thread
+// may make independent calls; one thread at a time makes collective calls.
 #pragma once
 
 #include <memory>
@@ -23,20 +23,19 @@ class SharedFile final : public ProgramFile {
   public:
     struct Opened {
         std::shared_ptr<SharedFile> file;
-        std::string warning;   // to be shown once
+        std::string warning;
     };
-    // Collective. All members open the same file for writing; `opened` is the outcome of that here. Errors on any
-    // member are errors on all. `claim` (Engine::claim) is given up when the file is closed, before any member returns
-    // from that; after an error it stays with the caller.
+    // Collective. All members open the same file for writing. `opened` is this member's own open of it. An error on any
+    // member is an error on all. The caller passes its claim (Engine::claim) to `hold` after success. The close gives
+    // the claim up before any member returns from it.
     static Result<Opened> open(std::shared_ptr<stage::Engine> engine, Result<stage::OpenTarget> opened,
                                std::shared_ptr<Team> team);
     ~SharedFile() override;
 
     void hold(std::unique_ptr<io::Claim> claim) noexcept { state_.claim = std::move(claim); }
     [[nodiscard]] Team& team() const noexcept { return *state_.team; }
-    // Members on other nodes stage parts of the file.
     [[nodiscard]] bool on_several_nodes() const noexcept { return sharing_->on_several_nodes(); }
-    // A crash leaves the last commit, once recovery has run on every node (nodes=consistent).
+    // A crash leaves the file at its last commit, once recovery has run on every node (nodes=consistent).
     [[nodiscard]] bool keeps_journal() const noexcept { return sharing_->journal() != nullptr; }
 
     // ---- independent ----------------------------------------------------------------------------
@@ -44,51 +43,50 @@ class SharedFile final : public ProgramFile {
     Status write(std::span<const Part> parts, stage::ByteClass byte_class) override {
         return write_part(parts, byte_class, false);
     }
-    // Part of a write that all members make together, before they meet: a collective write, or filling what others will
-    // write. Other nodes have written there, or will. So with several nodes the bytes bypass the log.
+    // One member's part of a write that all members make before they meet: a collective write, or the filling of space
+    // that others will write. Several nodes write these places, so with several nodes the bytes bypass the log.
     Status write_together(std::span<const Part> parts, stage::ByteClass byte_class) {
         return write_part(parts, byte_class, true);
     }
-    // A failure that the others do not know of, such as that of a `write`. The next commit or close reports it on all
-    // members, once; a failed write of metadata is reported by each of them, as HDF5 does not write them again.
+    // Keeps a failure that only this member knows, such as that of a `write`. The next commit or close reports it on
+    // all members, once. Each later commit and the close report a failed write of metadata, which HDF5 does not repeat.
     void defer_error(Status failure, stage::ByteClass of) noexcept;
     Status read(std::span<const ReadPart> parts) override { return sharing_->read(parts); }
-    // What this member's node has staged is in the file on return. Bytes that members of other nodes write are there
-    // after a commit, as MPI has it. Counted.
+    // On return the bytes that this member's node has staged are in the file. Bytes of members on other nodes are in
+    // the file after a commit, by MPI's rules. Counted.
     Status expose_offsets() override { return sharing_->expose_offsets(); }
-    // Returns once what any member of any node had staged when the call began is in the target, as far as this member
-    // can know of it: its own, and others' that a synchronisation lies between. No other member needs to be in such a
+    // Returns after the bytes that were staged when the call began are in the target. These are the bytes that this
+    // member can know of: its own, and those of members that it has synchronised with. Other members need not make this
     // call.
     Status await_drained() override { return sharing_->await_drained(); }
-    // At the end of a process that never closed the file; without MPI. The drainer waits for a while until the others
-    // have come to their ends, and drains; all give their logs back. The log keeps what cannot be drained, and
-    // StagedFile::finish_unclosed tells why.
+    // The process ends and never closed the file. Does not call MPI. The drainer waits a limited time for the other
+    // members' ends, then drains, and all give their logs back. The log keeps the bytes that cannot be drained, and
+    // StagedFile::finish_unclosed reports the reason.
     void finish_unclosed() noexcept;
 
     // ---- collective -----------------------------------------------------------------------------
 
-    // A barrier; with a failure on any member, that failure on all.
+    // A barrier. A failure on any member is returned on all.
     Status meet() { return sharing_->meet(); }
     Status agree(const Status& mine) { return sharing_->agree(mine); }
-    // The same after a write that all have made a part of: what they wrote belongs together.
+    // Like `agree`, after a write that all members made a part of: their bytes belong together.
     Status agree_on_write(const Status& mine);
-    // Whether it is so for any member.
+    // Returns true on all members if `mine` is true on one.
     Result<bool> any(bool mine);
-    // After it every member sees the new size.
+    // After the call every member sees the new size.
     Status truncate(std::uint64_t size) override { return sharing_->truncate(size); }
-    // One consistent state (H5Fflush): it is in the log, where it survives the death of the processes, and on return in
-    // the file, where others find it. MPI's rule for a file's sync is the reason: processes with another communicator
-    // may open the file now. A write that failed on one rank (`defer_error`) fails it on all, and nothing is committed:
-    // a crash leaves the last commit that was whole.
+    // Makes one consistent state (H5Fflush). The state is in the log, where it survives the death of the processes, and
+    // on return it is in the file too. MPI's rule for a file's sync requires that: processes with another communicator
+    // may open the file now. A write that failed on one rank (`defer_error`) fails the commit on all ranks; a crash
+    // then leaves the last whole commit.
     Status commit() override { return sharing_->commit(); }
-    // With several nodes everything staged is drained: space may be freed and used otherwise. On one node nothing needs
-    // to be done.
+    // Drains all staged bytes of several nodes, so that freed space may be used again. Does nothing on one node.
     Status settle() { return sharing_->settle(); }
     Status step_aside(ledger::AsideReason reason) override;
-    // Once, by the last handle. Drains and sets the size. On failure the logs stay, unless it is only that of a write
-    // of raw data that failed on one rank (`defer_error`), or there are several nodes. On one node the close may return
-    // once everything is committed; each member's engine does the rest, without MPI and without this object. The death
-    // of the processes loses nothing of what was committed.
+    // The last handle calls this once. Drains and sets the size. On failure the logs stay, but for two cases: only a
+    // write of raw data failed on one rank (`defer_error`), or there are several nodes. On one node the close may
+    // return after the commit; each member's engine does the rest, without MPI and without this object. The death of
+    // the processes loses no committed byte.
     stage::Engine::Detached close(stage::Engine::AfterClose afterwards) override {
         return sharing_->close(std::move(afterwards));
     }
@@ -101,7 +99,7 @@ class SharedFile final : public ProgramFile {
     Status choose_sharing(const std::vector<Introduction>& all, const Introduction& me, std::string& warning);
     Status stay_unstaged();
 
-    // All are there from the beginning: choosing one of them needs no memory, which only some members may lack.
+    // All exist from the start: choosing one allocates no memory, which only some members may lack.
     SharedState state_;
     Unstaged unstaged_{state_};
     Forwarded forwarded_{state_};
