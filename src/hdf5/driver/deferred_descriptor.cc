@@ -27,7 +27,7 @@ Kept& kept() {
 
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
                                bool locked, stage::Engine::Ended ended) {
-    // Of a file that could not be written nobody else is to write before its log was brought home.
+    // Keeps the file of a failed drain locked: no other process may write it before its log is recovered.
     if (ended.left) return Status::ok();
     if (locked) (void)descriptor->lock(LOCK_UN);
     if (io::has_record_locks(identity)) {
@@ -39,7 +39,7 @@ Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor
     return error == 0 ? Status::ok() : Status::from_errno(error, "close the file");
 }
 
-// In a forked child the lock may be that of a thread which is not there.
+// In a forked child a thread that the child lacks may hold the lock.
 void close_kept_descriptors(const io::Identity& identity) noexcept {
     Kept& all = kept();
     const std::unique_lock lock(all.mutex, std::try_to_lock);

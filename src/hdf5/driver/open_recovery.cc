@@ -13,7 +13,7 @@
 namespace forebay::hdf5 {
 
 Status recover_alone(const OpenFile& file, stage::Engine& engine, Locked& locked) {
-    constexpr int kTurns = 3;   // with others who look at the file, too
+    constexpr int kTurns = 3;   // turns with other processes that look at the file
     stage::Engine::OpenedFile opened{file.identity, file.path, file.writable, locked != Locked::kNot};
     if (locked == Locked::kForWriting && file.writable) opened.descriptor = file.descriptor;
     bool gave_way = false;
@@ -41,7 +41,7 @@ Status recover_together(file::Team& team, stage::Engine* engine, const char* pat
     (void)attempt([&] {
         if (!looked.value().say.empty()) warn_once(looked.value().say);
     });
-    // Readers are refused only what may still change under them.
+    // A reader is refused only if the file may still change.
     const bool refuses = writable || looked.value().mine.sys_errno() == stage::Engine::kUnsettled;
     FOREBAY_TRY(team.agree(refuses ? looked.value().mine : Status::ok()));
     if (writable) return Status::ok();
