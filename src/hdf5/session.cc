@@ -38,8 +38,8 @@ hid_t register_connector(const std::string& name_or_value) {
 
 }   // namespace
 
-// No thread that a child does not have holds its locks, unless a call here takes longer than kTurn. A thread may also
-// fork in such a call: a connector beneath may start a process as it is registered.
+// A fork takes the locks, so that no thread that the child lacks holds them, unless a call here takes longer than
+// kTurn. A call here may fork too: registering a connector beneath may start a process.
 Session::Session() {
     static constexpr std::chrono::seconds kTurn{1};
     static thread_local bool has_state = false, has_end = false;
@@ -93,7 +93,7 @@ Route Session::judge(const std::string& text) {
         writes_ = route.writes;
         reads_ = route.reads;
     } else if (engine_text_ != text) {
-        // Staged bytes of one file must be in one engine, so there cannot be a second one.
+        // One engine must hold all staged bytes of a file, so there cannot be a second one.
         LoadedOptions first = load(engine_text_);
         first.options.stage = loaded.options.stage;
         first.options.strict = loaded.options.strict;
@@ -138,7 +138,7 @@ std::shared_ptr<stage::Engine> Session::engine() {
 
 namespace {
 
-// Set by H5Pset_fapl_cache, or by hand: a temporary property of the size of a bool.
+// H5Pset_fapl_cache, or the program, sets a temporary property of the size of a bool.
 bool list_says(hid_t list, const char* property) {
     const QuietErrors quiet;
     std::size_t size = 0;
@@ -157,7 +157,7 @@ bool chosen(Switch by, hid_t list, bool writable) {
 
 namespace {
 
-// As documents of Cache VOL have it in their example of reading.
+// Cache VOL's documents have this setting in their example of reading.
 void hint_at_reads(const Options& options, hid_t list) {
     if (!identity().names_configuration) return;
     {
@@ -249,7 +249,7 @@ void Session::count_aside(ledger::AsideReason reason, const char* path) {
 void Session::compare_cached() noexcept {
     try {
         if (const std::shared_ptr<stage::Engine> comparing = engine()) comparing->compare_cached();
-    } catch (...) {   // without memory reads go on as before
+    } catch (...) {   // short of memory, reads go on as before
     }
 }
 
@@ -267,7 +267,7 @@ void Session::forget_connectors() {
     bool driver_ends_it = false;
     {
         const std::lock_guard lock(mutex_);
-        // The identifiers are gone with the library that is ending; closing them is no longer possible.
+        // The ending library has dropped the identifiers, so they can no longer be closed.
         routes_.clear();
         driver_ends_it = driver_ >= 0 || mpi_driver_ >= 0;
     }
@@ -275,7 +275,7 @@ void Session::forget_connectors() {
 }
 
 void Session::end_of_process() noexcept {
-    // Only a fork in the midst of another thread's turn, which is short, leaves one of these locked.
+    // These locks stay taken only after a fork during another thread's short turn.
     constexpr std::chrono::seconds kTurn{1};
     constexpr const char* kUnseen = "what this process has staged cannot be looked for at its end; `forebay recover` "
                                     "brings home what is left";
@@ -311,13 +311,13 @@ void Session::end() {
             own.swap(engine_);
             driver_ = H5I_INVALID_HID;
         }
-        // Closes that nobody has waited for: no later close can report that one has failed.
-        // With close=linger, end_of_process does this: HDF5 may be used again.
+        // Waits for deferred closes, as no later close can report their failure. With close=linger, end_of_process
+        // waits for them: HDF5 may be used again.
         const bool lingers = own != nullptr && own->options().options.lingers() && !own->inherited();
         if (lingers) lingering_.push_back(std::move(own));
         else if (own != nullptr)
             if (Status failure = own->await_all_closed(); !failure) keep_unreported(std::move(failure));
-    }   // they end here, without the lock
+    }   // the engines end here, without the lock
     if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
 }
 
