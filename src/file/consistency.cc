@@ -1,5 +1,4 @@
-// Undo journals and two-step commits of a shared file of several nodes with nodes=consistent. docs/design.md, "Several
-// nodes", gives the reasons.
+// Undo journals and two-step commits of several nodes' files with nodes=consistent (docs/design.md, "Several nodes").
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -101,8 +100,8 @@ Result<std::uint64_t> OnSeveralNodes::largest_size() {
     return wishes.value().size;
 }
 
-// All nodes settle, all members prepare, and all members decide. If a member dies in between, its journal holds the
-// bytes that the others, or recovery, need.
+// All nodes settle, all members prepare, and all members decide. A member's death in between leaves its journal to the
+// others and to recovery.
 Status OnSeveralNodes::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();

@@ -14,8 +14,7 @@ namespace {
 
 using group::board_name;
 
-// The ranks of a program end together. A rank that runs longer than this does something else; its staged bytes stay in
-// its log.
+// The ranks of a program end together. The staged bytes of a rank that runs on stay in its log.
 constexpr std::chrono::seconds kOthersMax{30};
 
 Result<std::unique_ptr<io::File>> open_in(std::string_view directory, const std::string& name) {
@@ -152,8 +151,7 @@ Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
 Status Grouped::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(by_drainers([&] { return state_.file->step_aside(reason); }));
     Status mine;
-    // After a failure of end_group some bytes may still have to be undone. The file bypasses the log all the same, like
-    // the drainers' writes do already.
+    // After a failure of end_group some bytes may still have to be undone. The file bypasses the log all the same.
     const Status ended = end_group();
     if (drains_) group_->stop_listening();
     else mine = attempt([&] { return state_.file->go_through(reason); });

@@ -21,9 +21,9 @@ class Grouped : public Sharing {
   public:
     // The members that share memory with this one, and all members of the team. Its functions allocate no memory.
     struct Node {
-        const std::vector<Introduction>& all;
+        const std::vector<Introduction>& all;   // by rank
         std::string_view name;
-        std::size_t rank = 0;
+        std::size_t rank = 0;   // of this member
         bool durable = false;   // durability=node is set for all members
 
         [[nodiscard]] bool has(const Introduction& member) const noexcept { return member.node == name; }
@@ -34,8 +34,8 @@ class Grouped : public Sharing {
         [[nodiscard]] bool drains() const noexcept { return &drainer() == &all[rank]; }
     };
 
-    // Collective. Makes a group for each node, or none on any node; all members return the same failure. kNoSpace: the
-    // drainer of a node has no room for the board.
+    // Collective. Makes a group for each node, or none; failures are equal on all. kNoSpace: the drainer of a node has
+    // no room for the board.
     [[nodiscard]] virtual Status join(const Node& node);
     // Collective. Undoes a `join` that failed with another code than kNoSpace.
     void leave(const Node& node) noexcept;

@@ -15,12 +15,12 @@ namespace forebay::file {
 struct Introduction {
     area::ProcessIdentity process;
     std::uint64_t staged = 0;   // 0: this member cannot stage
-    std::uint64_t log = 0;
+    std::uint64_t log = 0;      // number of its log
     std::uint64_t segment_bytes = 0;
     std::uint64_t segments_max = 0;
-    std::uint64_t durable = 0;   // 1: durability=node
-    std::string_view node;       // members with equal names share memory
-    std::string_view directory;
+    std::uint64_t durable = 0;    // 1: durability=node
+    std::string_view node;        // members with equal names share memory
+    std::string_view directory;   // its process directory on the staging area
 };
 
 [[nodiscard]] std::vector<std::byte> encode(const Introduction& mine);

@@ -6,7 +6,6 @@
 // ranks of a node read the same entries and find the same answer. A program may choose the connector by itself
 // (H5Pset_vol, setenv), which its environment does not show. So only a difference between ranks is an answer; equal
 // ranks that lack the connector are none.
-//
 // Thread-safety: one call at a time. Blocks while it reads /proc. No call fails: an unreadable entry counts as unknown.
 #pragma once
 

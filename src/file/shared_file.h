@@ -3,7 +3,6 @@
 // A `Sharing` (file/sharing.h) says how the file is staged: on one node, on several nodes, by a staging server, or not
 // at all. Writes and reads are independent; open, truncate, commit, step_aside, settle and close are collective over
 // the team. If one member fails in a collective call, all fail with the same code.
-//
 // Ownership: the handles of a process that opened the file with one team share one object. Thread-safety: any thread
 // may make independent calls; one thread at a time makes collective calls.
 #pragma once
@@ -56,8 +55,7 @@ class SharedFile final : public ProgramFile {
     // the file after a commit, by MPI's rules. Counted.
     Status expose_offsets() override { return sharing_->expose_offsets(); }
     // Returns after the bytes that were staged when the call began are in the target. These are the bytes that this
-    // member can know of: its own, and those of members that it has synchronised with. Other members need not make this
-    // call.
+    // member can know of: its own, and those of members that it has synchronised with. Not collective.
     Status await_drained() override { return sharing_->await_drained(); }
     // The process ends and never closed the file. Does not call MPI. The drainer waits a limited time for the other
     // members' ends, then drains, and all give their logs back. The log keeps the bytes that cannot be drained, and

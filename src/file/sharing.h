@@ -31,7 +31,7 @@ struct SharedState {
 
     // Returns the failure that a commit or the close has to report on all ranks, and forgets `untold`.
     [[nodiscard]] Status take_deferred_error() noexcept;
-    void end_claim() noexcept;   // see below
+    void end_claim() noexcept;
 };
 
 // Lets other programs write the file, unless writes of bytes that its log still holds may be in flight.

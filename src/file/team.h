@@ -68,8 +68,7 @@ class Team {
     Result<Words> agree(const Status& mine, std::uint64_t word) noexcept;
 
   protected:
-    // Collects the bytes of all members in `all`, by rank. `ends` holds the end of each member's bytes there. Needs no
-    // memory.
+    // Collects the bytes of all members in `all`, by rank. `ends` holds each member's end there. Needs no memory.
     virtual Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends,
                                std::span<std::byte> all) = 0;
 

@@ -21,8 +21,7 @@ namespace forebay::hdf5 {
 enum class CallKind {
     kOther,
     // The flush or refresh of one object (H5Dflush and its kin) writes the object's metadata and then flushes the
-    // driver. It is no commit: the superblock need not cover the object then, so recovery does better with the last
-    // flush of the whole file.
+    // driver. It is no commit: the superblock need not cover the object then. The last whole flush is safer.
     kObjectFlush,
     // An independent transfer of datasets without filters: raw data that HDF5 writes is the program's. All other raw
     // data HDF5 writes for all ranks (fill values, copies, global heaps, large attributes, filtered chunks). With
@@ -47,8 +46,7 @@ class CallScope {
         return innermost_ != nullptr ? innermost_->kind_ : CallKind::kOther;
     }
 
-    // The number of scopes made so far in the process. An unchanged number means that the program has changed nothing
-    // since.
+    // Number of scopes made so far in the process. While it is unchanged, the program has changed nothing.
     [[nodiscard]] static std::uint64_t calls() noexcept { return calls_.load(std::memory_order_relaxed); }
 
     // HDF5 has asked for the communicator of this file: all ranks take part in the step that HDF5 is in.

@@ -35,9 +35,9 @@ struct TextMeaning {
 // Returns the text that counts for a file: the connector's own, and settings of the file access list.
 [[nodiscard]] std::string text_of_list(hid_t file_access_list, const std::string& connector_text);
 
-// Each open of a dataset fetches the whole dataset into the read cache.
+// Returns true if the open of a dataset fetches the whole dataset into the read cache.
 [[nodiscard]] bool prefetches_at_open();
-// In all files, closing a dataset does not wait for its asynchronous operations (OpenFile::closes_at_once).
+// Returns true if, in all files, the close of a dataset waits for no asynchronous operation (OpenFile::closes_at_once).
 [[nodiscard]] bool closes_at_once();
 
 // The process's environment, for load_options.

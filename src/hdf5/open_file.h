@@ -6,7 +6,6 @@
 // Failures. HDF5 frees a file even if the driver's close fails, and a failing flush in the middle of a close leaves the
 // file half closed. So the driver does not fail there. This object keeps the failure, and the program's current call
 // reports it (call_scope.h). The next flush or close of this file reports the rest. No other file reports it.
-//
 // Ownership: shared by the driver and the connector's objects. Thread-safety: HDF5 calls one file from one thread at a
 // time; any thread may keep and take failures. No call blocks.
 #pragma once

@@ -2,8 +2,8 @@
 //
 // HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno). Driver and connector see the same number, and one
 // library never reuses it. HDF5 stores the number after the driver's `open`, so `find` reads it anew. Several opens of
-// one file share one H5FD_t, and so one OpenFile. The MPI driver is the exception: HDF5 opens it anew each time, and
-// these opens share a SharedFile.
+// one file share one H5FD_t, and so one OpenFile. But HDF5 opens the MPI driver anew each time; they share a
+// SharedFile.
 // Thread-safety: any thread. No call blocks.
 #pragma once
 

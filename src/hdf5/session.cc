@@ -311,8 +311,7 @@ void Session::end() {
             own.swap(engine_);
             driver_ = H5I_INVALID_HID;
         }
-        // Waits for deferred closes, as no later close can report their failure. With close=linger, end_of_process
-        // waits for them: HDF5 may be used again.
+        // Waits for deferred closes, which no later close can report. With close=linger, end_of_process waits for them.
         const bool lingers = own != nullptr && own->options().options.lingers() && !own->inherited();
         if (lingers) lingering_.push_back(std::move(own));
         else if (own != nullptr)

@@ -2,10 +2,8 @@
 //
 // The first open with a connector text judges the text. It also makes the engine, one for each host library. So the
 // options of the first text hold for the whole process, but for `stage`, `strict`, `under_vol` and `under_info`.
-//
 // Ownership: the first use makes the session, which is never destroyed: HDF5 closes files in its own exit handler,
-// after the destructors of static objects. `end` ends the engine; HDF5 calls it through the driver's terminate callback
-// after the last close.
+// after the destructors of static objects. `end` ends the engine; HDF5 calls it after the last close.
 // Thread-safety: any thread. Blocking: `end` waits like the engine's destructor; no other call blocks.
 #pragma once
 
@@ -69,8 +67,7 @@ class Session {
     void forget_connectors();   // HDF5 ends the connector
     void end();                 // HDF5 ends the driver
     void end_mpi_driver();
-    // Runs after HDF5's exit handler, when no code of HDF5 runs. Drains the staged bytes of files that HDF5 could not
-    // close.
+    // Drains files that HDF5 could not close. Runs after HDF5's exit handler, when no code of HDF5 runs.
     void end_of_process() noexcept;
 
   private:

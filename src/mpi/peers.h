@@ -2,8 +2,8 @@
 //
 // The collective open makes the windows. Their end is collective too and blocks, but a close after reading does not:
 // ranks may close files in different orders, and one may compute for long before it closes. So `leave` only notes the
-// end. Windows that all their ranks have left end in the next open by the same ranks, or with MPI. There a callback of
-// MPI_COMM_SELF ends them in the order of their making, which is equal on all ranks.
+// end. Windows that all their ranks have left end in the next open by the same ranks, or with MPI. A callback of
+// MPI_COMM_SELF ends them, in their order of making, equal on all ranks.
 #pragma once
 
 #include "file/mpi_adapter.h"

@@ -6,8 +6,7 @@
 namespace forebay::hdf5 {
 
 // A question for the file's number has a cost: the object's header fills a place in HDF5's metadata cache. With MPI
-// HDF5 may read the header collectively, while a rank may be alone here. So it asks only if several files are open and
-// the name does not decide.
+// HDF5 may read the header collectively, while a rank may be alone here. So this asks only if the name leaves a choice.
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
     const bool shared = own != nullptr && own->shared != nullptr;

@@ -12,8 +12,7 @@ namespace forebay::hdf5 {
 // Returns the dataset's file, or null if forebay's driver does not have it.
 [[nodiscard]] std::shared_ptr<OpenFile> home_of(const Object& dataset);
 
-// Call this before the program gets offsets of this dataset. Returns false, with an error on the stack, if the bytes
-// cannot be drained.
+// Call this before the program gets offsets. Returns false, with an error on the stack, if the drain fails.
 [[nodiscard]] bool expose_offsets(const char* function, const Object& dataset);
 
 // Calls a dataset's optional operation beneath, and exposes the offsets if the answer has addresses.

@@ -17,8 +17,7 @@ namespace forebay::hdf5 {
 // Returns null if HDF5 has to make the read.
 [[nodiscard]] std::shared_ptr<stage::AsyncRequest> begin_read(const Transfer<void*>& read);
 
-// Waits for reads of the dataset's file. Each call without an event set does so before it returns, as if these reads
-// had not been asynchronous.
+// Waits for reads of the dataset's file, as each call without an event set must before it returns.
 void end_reads_of(const Object& dataset) noexcept;
 // Like `end_reads_of`, before a close of the dataset, unless its file has `closes_at_once`.
 void end_reads_before_closing(const Object& dataset) noexcept;

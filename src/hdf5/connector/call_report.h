@@ -4,8 +4,8 @@
 // could be made. A connector in Async VOL's place does so too (`Origin::fails_in_event_set`): each such call adds an
 // ended request to the event set. An `Object` that could not be made has no object beneath; calls on it fail, and
 // closing it succeeds.
-// Thread-safety: as HDF5's. No call blocks or throws. Without memory for a request the call returns its failure itself.
-// docs/migrating.md.
+// Thread-safety: as HDF5's. No call blocks or throws. The call itself returns a failure that lacks memory for a
+// request.
 #pragma once
 
 #include <cstdint>

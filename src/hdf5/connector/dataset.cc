@@ -145,8 +145,7 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
                 return -1;
             }
         const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
-        // The other ranks wait for this rank afterwards, whatever happens here. HDF5 1.14 does not check the first
-        // dataset.
+        // The other ranks wait for this rank afterwards in any case. HDF5 1.14 does not check the first dataset.
         const bool usable = std::all_of(whole.datasets, whole.datasets + whole.count,
                                         [&](void* dataset) { return is_usable(function, dataset); });
         herr_t result = way.failed || !usable

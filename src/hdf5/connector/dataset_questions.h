@@ -29,8 +29,8 @@ class Handle {
 // Asks for one identifier, which the caller closes. Negative: a failure.
 [[nodiscard]] hid_t ask(const Object& dataset, H5VL_dataset_get_t what);
 
-// Calls an operation of HDF5's own connector. The program does not see the addresses, so the offsets are not exposed.
-// Returns false on failure.
+// Calls an operation of HDF5's own connector. The program sees no address, so none is exposed. Returns false on
+// failure.
 [[nodiscard]] bool ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& native);
 
 // Returns the offset of a contiguous dataset in its file, or HADDR_UNDEF if it has none yet.

@@ -153,8 +153,8 @@ herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reas
     return stepped ? 0 : -1;
 }
 
-// From H5VLnative.h (HDF5 1.14), which defines them for a parallel HDF5 only. The plugin may serve one even if it was
-// compiled with other headers.
+// From H5VLnative.h (HDF5 1.14), which defines them for a parallel HDF5 only. A plugin built with other headers serves
+// one too.
 constexpr int kGetMpiAtomicity = 26;   // its arguments: hbool_t* flag
 constexpr int kSetMpiAtomicity = 27;   // its arguments: hbool_t flag
 
@@ -167,8 +167,8 @@ herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
     return 0;
 }
 
-// Handles MPI's atomic mode of a file that ranks have open together. Returns false for other operations. HDF5 itself
-// would take the file for one of mpio's.
+// Handles MPI's atomic mode of a file that ranks have open together. Returns false for other operations. HDF5 would use
+// it like mpio's.
 bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
     if (!file.with_mpi) return false;
     result = 0;

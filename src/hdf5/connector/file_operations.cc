@@ -55,8 +55,7 @@ Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
 
 // ---- staging ---------------------------------------------------------------------------------------
 
-// Starts staging a file that was opened without staging. If that is impossible for an open file, the error names the
-// setting that stages it from its open.
+// Starts staging a file that was opened without. If that fails, the error names the setting to use.
 herr_t create_cache(const char* function, const OpenFile* file, const CreateArguments* asked) {
     if (asked == nullptr) return refuse(function, missing_argument());
     const auto cannot = [&](std::string_view what) {

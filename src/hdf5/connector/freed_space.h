@@ -10,7 +10,6 @@
 // - deleting a link, lowering a reference count: it may be the object's last (H5O_delete);
 // - closing a dataset or a group that no link leads to, or a file in which one is open (H5FO_delete);
 // - making a dataset smaller (H5D__chunk_prune_by_extent).
-//
 // Thread-safety: as HDF5's.
 #pragma once
 

@@ -29,7 +29,6 @@ bool is_ours(const void* info) {
     return known.infos.contains(info);
 }
 
-// Writes the program's object as an equivalent text.
 std::string text_of_foreign(const ForeignInfo& info) {
     const QuietErrors quiet;
     std::string text;

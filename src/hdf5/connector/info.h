@@ -5,7 +5,6 @@
 // HDF5 parses that variable while it initialises itself, and a refusal there would make the whole library unusable. So
 // the text is judged when the first file is opened with it (session.h). A program may fill in an information object by
 // itself. Only objects of `ConnectorInfo` have a text; their addresses identify them.
-//
 // Ownership: `info_copy` and `info_from_text` allocate, `info_free` releases; HDF5 calls both. Thread-safety:
 // immutable. No call blocks. Source: HDF5 reference manual, H5VL_info_class_t.
 #pragma once

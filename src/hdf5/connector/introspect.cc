@@ -17,8 +17,7 @@ herr_t introspect_class(void* object, H5VL_get_conn_lvl_t level, const H5VL_clas
     });
 }
 
-// The text names the connector beneath, whose capabilities these are. Above HDF5's own connector, forebay adds
-// asynchronous calls (docs/migrating.md).
+// The capabilities of the connector that the text names, and asynchronous calls above HDF5's own (docs/migrating.md).
 herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
     return guard("introspect_capabilities", [&]() -> herr_t {
         const Route& route = Session::get().route(text_of_info(info));

@@ -1,9 +1,7 @@
 // The objects of the application's calls, and the code with which every callback forwards.
 //
 // HDF5 passes the connector opaque pointers. forebay's point to an `Object`: the pointer of the connector beneath, and
-// the `Origin` that all objects of one opened file share. Each callback unwraps, makes the same call beneath, and wraps
-// the result.
-//
+// the `Origin` that all objects of one opened file share. Callbacks unwrap, call beneath, and wrap the result.
 // Ownership: HDF5 owns an `Object` from the callback that returns it to its close callback. The last object, request or
 // wrapping context ends the origin. Thread-safety: HDF5 calls an object from one thread at a time. Source: HDF5
 // reference manual, "VOL connector author guide", pass-through connectors.
@@ -77,8 +75,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
         *request = static_cast<Object*>(new Request{{*request, origin}, nullptr});
 }
 
-// Reports failed closes of files that HDF5 has closed in this call, and of `own`, the file of the closed object.
-// Returns true if there was no failure.
+// Reports failed closes of this call's files, and of `own`, the closed object's file. Returns true if none failed.
 [[nodiscard]] inline bool brought_home(const char* function, OpenFile* own = nullptr) {
     Status lost = CallScope::take_failure(OpenFile::During::kClose);
     if (lost && own != nullptr) lost = own->take_failure(OpenFile::During::kClose);
@@ -94,8 +91,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
     return false;
 }
 
-// Returns `call(under, connector beneath)` for an object. Also fails if HDF5 closed a file in the call that could not
-// be drained, such as an external link's file.
+// Returns `call(under, connector beneath)` for an object. Also fails if a close in the call could not drain its file.
 template <class Call>
 herr_t forward(const char* function, void* object, const AccessLists& lists, void** request, Call&& call,
                CallKind kind = CallKind::kOther, Failure failure = Failure::kInEventSet) noexcept {

@@ -14,7 +14,6 @@
 // program finds HDF5's reasons in it. The notes in a copy are lost: the program reads the earlier ones from its own
 // list (docs/consistency.md). A file that ranks only read needs no meeting, and one rank's types decide nothing: HDF5's
 // note about a conversion is missing there.
-//
 // Thread-safety: as HDF5's. A copy of a list, and its context (library_context.h), last for one call beneath. Source:
 // HDF5 reference manual, H5Pset_dxpl_mpio; H5D__mpio_opt_possible and H5CX of 1.14.5.
 #pragma once

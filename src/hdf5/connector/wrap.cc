@@ -1,7 +1,6 @@
 #include "hdf5/connector/callbacks.h"
 
-// Wraps objects that HDF5 itself makes beneath (in iteration callbacks, for file identifiers). The context belongs to
-// an object of the file and carries its origin.
+// Wraps objects that HDF5 makes beneath (in iteration callbacks, for file identifiers). The context has the origin.
 
 namespace forebay::hdf5 {
 

@@ -1,5 +1,4 @@
-// The common parts of the serial driver and the MPI driver: the file that HDF5 points to, opening the target, checks of
-// arguments, and the class table.
+// The common parts of the serial driver and the MPI driver.
 //
 // Thread-safety: as HDF5's. Blocking: opening, as open(2) does. Source: HDF5 reference manual, H5FD_class_t version 1;
 // H5FDsec2.c of 1.14.5 for messages.
@@ -20,8 +19,7 @@ namespace forebay::hdf5 {
 
 inline constexpr haddr_t kMaxAddress = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
 
-// Lives from the driver's `open` to its `close`. Each driver derives from it without virtual functions, because HDF5's
-// part must come first.
+// Lives from the driver's `open` to its `close`. It has no virtual functions, because HDF5's part must come first.
 struct DriverFile {
     H5FD_t library{};
     unsigned char reserve[64] = {};   // for members that a newer HDF5 adds

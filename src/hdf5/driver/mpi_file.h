@@ -25,8 +25,8 @@ struct MpiFile : DriverFile {
     std::unique_ptr<io::Claim> claim;            // until `SharedFile::hold` takes it
     io::MadeFile made;                           // a file that this rank created
     std::unique_ptr<io::File> forwarded;         // the file at the staging server, until it is attached
-    haddr_t last_end_allocated = HADDR_UNDEF;    // at the last truncate
-    bool truncated = true;                       // the last truncate succeeded on all ranks
+    haddr_t last_end_allocated = HADDR_UNDEF;
+    bool truncated = true;   // the last truncate succeeded on all ranks
 };
 
 }   // namespace forebay::hdf5

@@ -48,7 +48,6 @@ Status claim(MpiFile& file) {
     return Status::ok();
 }
 
-// Returns true if the ranks of `existing` are those of `file`, in the same order.
 bool is_of_same_ranks(const SharedFile& existing, const MpiFile& file) {
     return existing.team().size() == file.team->size() && existing.team().rank() == file.team->rank();
 }

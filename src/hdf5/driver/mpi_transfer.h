@@ -1,5 +1,4 @@
-// Reads and writes the pieces of one transfer of a file that ranks have open together. Independent, but for writes with
-// `together`.
+// Reads and writes the pieces of a transfer in a file of several ranks. Independent, but for writes with `together`.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +35,8 @@ struct PieceVector {
 
 [[nodiscard]] Status read_pieces(MpiFile& file, const PieceVector& vector, void* buffers[]);
 
-// HDF5 writes metadata in collective calls, some of them on each rank. A rank that fails would leave the call, and the
-// others would wait for it. So the next flush or close reports the failure on all ranks. With `together` all ranks
-// learn it at once.
+// HDF5 writes metadata in collective calls, some metadata on each rank. A failed rank would keep the others waiting. So
+// the next flush or close reports the failure on all ranks. With `together` all ranks learn it at once.
 [[nodiscard]] Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const buffers[], bool together);
 
 }   // namespace forebay::hdf5

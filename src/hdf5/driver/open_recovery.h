@@ -1,7 +1,6 @@
 // Recovers a file that is being opened from logs of dead processes, before any byte of it is read.
 //
-// Both functions recover through the engine, and write at most one line to standard error. Blocking: until the file is
-// recovered, also by another process.
+// Each function writes at most one line to standard error, and blocks until any process has recovered the file.
 #pragma once
 
 #include "base/status.h"
@@ -11,7 +10,6 @@
 
 namespace forebay::hdf5 {
 
-// HDF5's lock on the file.
 enum class Locked { kNot, kForReading, kForWriting };
 
 // Recovers a file that one process opens. If the file is locked for writing, the recovery may use its descriptor. A

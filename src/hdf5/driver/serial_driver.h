@@ -6,7 +6,6 @@
 //
 // The first call that needs the file's content attaches the file to the engine. HDF5 opens most files twice, first only
 // to compare them with its open files.
-//
 // Ownership: one `SerialFile` for each open, from `open` to `close`; it shares the OpenFile with the connector.
 // Thread-safety: HDF5 calls one file from one thread at a time. Blocking: read, write, truncate and flush as the
 // StagedFile does; close waits for Engine::detach. After a crash: see StagedFile::commit. A whole flush commits, the

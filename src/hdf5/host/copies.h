@@ -1,7 +1,6 @@
 // The copies of the plugin that serve other HDF5 libraries of the process (plugin.cc).
 //
-// HDF5 and dlopen find the first copy by its path; it loads all others. Thread-safety: any thread. Blocks while a copy
-// is loaded.
+// The first copy loads the others. HDF5 and dlopen find it by its path. Any thread. Blocks while a copy is loaded.
 #pragma once
 
 #include <vector>

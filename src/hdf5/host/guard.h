@@ -1,8 +1,7 @@
 // The boundary to HDF5's C code: no exception passes it, and every failure is on HDF5's error stack.
 //
 // Thread-safety: HDF5 calls back under its own lock or from one thread; each thread has its own error stack. Source:
-// HDF5 reference manual, H5E. The pairs of major and minor codes follow H5FDsec2.c: callers such as h5py map them to
-// exceptions.
+// HDF5 reference manual, H5E. Codes follow H5FDsec2.c: h5py and others map them to exceptions.
 #pragma once
 
 #include <exception>
@@ -41,7 +40,6 @@ class ErrorStackKeeper {
 // connector sees this only while HDF5 searches its plugin path for a connector that can read the file.
 [[nodiscard]] bool is_search_after_failure() noexcept;
 
-// Turns off the automatic printing of errors during a call that may fail.
 class QuietErrors {
   public:
     QuietErrors() noexcept {

@@ -4,7 +4,6 @@
 // with local visibility. The host is the library whose code called H5PLget_plugin_info, and the plugin looks up every
 // HDF5 function and variable there. A copy of the plugin serves one host for the life of the process; plugin.cc serves
 // others. Names are those of the HDF5 reference manual (H5PL, H5VL, H5FD, H5P, H5E).
-//
 // Ownership: the table is static; the library is never unloaded. Thread-safety: `bind_host` runs once, under the lock
 // of plugin.cc; then the table is constant. Blocking: dlopen and dlsym at binding only.
 #pragma once

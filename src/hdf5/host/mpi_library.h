@@ -11,8 +11,7 @@
 
 namespace forebay::hdf5 {
 
-// kUnsupported: an unknown MPI, or a host without one; kNotFound: no library for this MPI; kUnavailable: cannot load
-// it.
+// kUnsupported: an unknown MPI, or a host without one; kNotFound: no library; kUnavailable: cannot load it.
 [[nodiscard]] Result<const file::MpiAdapter*> mpi_adapter();
 
 // Returns the processes of a file access list's communicator. Local, unlike each call that returns a communicator.
@@ -21,7 +20,7 @@ namespace forebay::hdf5 {
 
 // The processes that open a file, and their communicator. It is a duplicate of the file access list's and ends with the
 // team. HDF5 gets it too, because each duplicate costs all processes several messages. Only the program's thread uses
-// it, in its calls of HDF5.
+// it.
 struct OfferedTeam {
     std::shared_ptr<file::Team> team;
     std::uint64_t communicator = 0;   // no MPI has larger handles
@@ -32,8 +31,7 @@ struct OfferedTeam {
     [[nodiscard]] static Result<OfferedTeam> make(hid_t file_access_list, const file::MpiAdapter& adapter);
 };
 
-// The handles that HDF5 asks an open file for, as bytes: the team's communicator, and an info object that this object
-// frees.
+// The handles that HDF5 asks an open file for, as bytes: the team's communicator, and an info object, owned here.
 class MpiHandles {
   public:
     // Local. kUnavailable: the list has no info object.

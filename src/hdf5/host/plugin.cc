@@ -2,8 +2,7 @@
 //
 // HDF5 asks H5PLget_plugin_info for the connector's class. The return address lies in the library that asks. This copy
 // of the plugin binds the first such library. Any other one (h5py and PyTables each bring their own) gets a copy: the
-// plugin's file is loaded from memory, and so has its own variables. The copies share only the count of pauses, so
-// identifiers never mix.
+// plugin's file is loaded from memory, and so has its own variables. The copies share only the count of pauses.
 
 #include <H5PLextern.h>
 #include <dlfcn.h>
@@ -39,7 +38,6 @@ struct Copy {
     InfoFor info_for = nullptr;
 };
 
-// The library that this copy serves, and the copies that serve the others.
 struct Door {
     std::mutex mutex;
     const void* served = nullptr;
