@@ -325,7 +325,7 @@ static time_t last_access(const cache_t *cache) {
     return cache->access_history.time_stamp[cache->access_history.count % MAX_NUM_CACHE_ACCESS];
 }
 
-/* Returns true if `second` goes before `first`. Both are temporary caches, and `first` was registered earlier. */
+/* Returns true if `second` goes before `first`. Both are temporal caches, and `first` was registered earlier. */
 static bool goes_before(const cache_t *second, const cache_t *first, cache_replacement_policy_t policy) {
     switch (policy) {
         case H5LS_LIFO: return true;

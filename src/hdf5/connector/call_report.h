@@ -5,7 +5,7 @@
 // ended request to the event set. An `Object` that could not be made has no object beneath; calls on it fail, and
 // closing it succeeds.
 // Thread-safety: as HDF5's. No call blocks or throws. The call itself returns a failure that lacks memory for a
-// request.
+// request. docs/migrating.md.
 #pragma once
 
 #include <cstdint>

@@ -167,8 +167,8 @@ herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
     return 0;
 }
 
-// Handles MPI's atomic mode of a file that ranks have open together. Returns false for other operations. HDF5 would use
-// it like mpio's.
+// Handles MPI's atomic mode of a file that ranks have open together. Returns false for other operations. HDF5 would
+// take the file for mpio's.
 bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
     if (!file.with_mpi) return false;
     result = 0;

@@ -25,12 +25,12 @@ namespace forebay::hdf5 {
 struct Origin {
     hid_t under_connector = H5I_INVALID_HID;   // holds a reference
     hid_t connector = H5I_INVALID_HID;         // forebay itself; holds a reference if valid
-    std::string info;
-    bool staged = false;                     // the driver was exchanged for forebay's
-    bool mpi = false;                        // the driver was mpio
-    bool metadata_made_collective = false;   // the program's list did not ask for collective metadata writes
-    bool fails_in_event_set = false;         // like Async VOL (call_report.h)
-    std::shared_ptr<OpenFile> file;          // null if forebay's driver does not have it
+    std::string info;                          // the connector text of the access list
+    bool staged = false;                       // the driver was exchanged for forebay's
+    bool mpi = false;                          // the driver was mpio
+    bool metadata_made_collective = false;     // the program's list did not ask for collective metadata writes
+    bool fails_in_event_set = false;           // like Async VOL (call_report.h)
+    std::shared_ptr<OpenFile> file;            // null if forebay's driver does not have it
 
     Origin() = default;
     Origin(const Origin&) = delete;
@@ -83,7 +83,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
     return lost.is_ok();
 }
 
-// Fails if an object has no object beneath: HDF5 would take null for an absent argument.
+// Returns false, with an error on the stack, if no object is beneath: HDF5 would take null for an absent argument.
 [[nodiscard]] inline bool is_usable(const char* function, void* object) noexcept {
     if (object == nullptr || as_object(object)->under != nullptr) return true;
     push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
@@ -128,7 +128,7 @@ void* forward_new(const char* function, void* object, const AccessLists& lists, 
 
 // Like `forward`, for a call that closes the object and perhaps its file. If staged bytes fail to drain, the call fails
 // although the object beneath is gone. HDF5 then keeps the identifier, so the empty wrapper stays and a second close
-// succeeds. This never uses an event set: HDF5 1.14 reads freed memory when a close has a request.
+// succeeds. Event sets never get its failure: HDF5 1.14 reads freed memory when a close has a request.
 template <class Call>
 herr_t forward_close(const char* function, void* object, void** request, Call&& call) noexcept {
     return guard(function, [&]() -> herr_t {

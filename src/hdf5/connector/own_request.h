@@ -2,8 +2,8 @@
 //
 // A background transfer has a request. In Async VOL's place each other call has one too, already ended: the event set
 // counts it and reports its failure (docs/migrating.md).
-// Ownership: HDF5 owns a request until `request_free`. Thread-safety: as HDF5's. Blocking: `wait` and `end` of a
-// transfer. Source: HDF5 reference manual, H5VL_request_class_t.
+// Ownership: HDF5 owns a request from the call that returns it to `request_free`. Thread-safety: as HDF5's. Blocking:
+// `wait` and `end` of a transfer. Source: HDF5 reference manual, H5VL_request_class_t.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,7 @@ struct TransferWay {
     bool failed = false;                    // with an error on HDF5's stack; on all ranks if `together` is null
     std::vector<Part> parts;                // of each dataset; empty: all use the program's list
     CallKind kind = CallKind::kOwnData;     // of the part with the program's list
-    file::SharedFile* together = nullptr;   // ranks that have met, and meet again afterwards; null: HDF5's do, or none
+    file::SharedFile* together = nullptr;   // its ranks have met, and meet again afterwards; null: HDF5's do, or none
 
     [[nodiscard]] bool any(Part what) const noexcept;
 };
