@@ -1,5 +1,4 @@
-/* Async VOL's calls: each finds its operation by name and hands it to HDF5, as src/hdf5/connector/operations.cc expects
- * it. */
+/* Async VOL's calls: each finds its operation by name and hands it to HDF5, for src/hdf5/connector/operations.cc. */
 #include <H5VLconnector.h>
 #include <H5VLconnector_passthru.h>
 
@@ -73,7 +72,7 @@ static herr_t set_property(hid_t list, hid_t class_id, const char *name, void *v
     return there ? H5Pset(list, name, value) : H5Pinsert2(list, name, size, value, NULL, NULL, NULL, NULL, NULL, NULL);
 }
 
-/* What nobody has set is zero. */
+/* An unset property is zero. */
 static herr_t get_property(hid_t list, hid_t class_id, const char *name, void *value, size_t size) {
     if (value == NULL) return FOREBAY_FAIL(H5E_BADVALUE_g, "no place for the value");
     if (H5Pisa_class(list, class_id) <= 0) return FOREBAY_FAIL(H5E_BADTYPE_g, "not a property list of this class");
@@ -124,7 +123,7 @@ herr_t H5Pset_vol_async(hid_t fapl_id) {
     if (connector < 0) return -1;
     H5VL_async_info_t info = {H5I_INVALID_HID, NULL};
     herr_t result = H5Pget_vol_id(fapl_id, &info.under_vol_id);
-    /* A list that has it already has its text, too. HDF5 2 gives each caller another identifier of one connector. */
+    /* A list that has the connector has its text too. HDF5 2 gives each caller another identifier of one connector. */
     int differ = 0;
     if (result >= 0) result = H5VLcmp_connector_cls(&differ, info.under_vol_id, connector);
     if (result >= 0 && differ != 0) {

@@ -1,5 +1,5 @@
-/* Cache VOL's calls: each finds its operation by name and hands HDF5 the arguments, as src/hdf5/connector/operations.cc
- * expects them. */
+/* Cache VOL's calls: each finds its operation by name and hands HDF5 the arguments that
+ * src/hdf5/connector/operations.cc expects. */
 #define NEW_H5API_IMPL
 #include "cache_new_h5api.h"
 
@@ -29,7 +29,7 @@ struct query_arguments {
     hsize_t *size;
 };
 
-/* Where the program's call stands, and its event set. */
+/* The place of the program's call, and its event set. */
 struct place {
     const char *file, *function;
     unsigned line;

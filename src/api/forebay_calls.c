@@ -1,5 +1,5 @@
-/* The functions of forebay/forebay.h. Those that take identifiers are HDF5's optional operations. The others are the
- * plugin's, which is looked for among the libraries that the process has loaded. */
+/* The functions of forebay/forebay.h. A function that takes an identifier calls an optional operation of HDF5. The
+ * others call the plugin, which they find among the libraries that the process has loaded. */
 #include <H5VLconnector.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 /* ---- by identifier ---- */
 
-/* The plugin ends its messages with their number, as HDF5's own drivers do. */
+/* The plugin ends its messages with their errno, like HDF5's own drivers. */
 static herr_t note_number(unsigned index, const H5E_error2_t *error, void *number) {
     static const char kMark[] = "errno = ";
     const char *const found = error->desc != NULL ? strstr(error->desc, kMark) : NULL;
@@ -23,7 +23,7 @@ static herr_t note_number(unsigned index, const H5E_error2_t *error, void *numbe
     return 0;
 }
 
-/* EINVAL: HDF5 itself refuses the identifier. */
+/* Returns EINVAL if HDF5 itself refuses the identifier. */
 static int outcome_of(herr_t result) {
     int number = EINVAL;
     if (result >= 0) return 0;
@@ -97,11 +97,11 @@ int forebay_file_statistics(int64_t file, char *into, uint64_t size, uint64_t *l
 
 /* ---- of the plugin ---- */
 
-/* Those that HDF5 finds by their path; they load further copies of themselves, and speak for them. */
+/* The plugins that HDF5 finds by their path. They load further copies of themselves, and answer for them. */
 static const char *const kPlugins[] = {"libforebay_vol.so", "libh5cache_vol.so", "libh5async.so"};
 enum { kPluginCount = sizeof kPlugins / sizeof *kPlugins };
 
-/* Notes the path of each plugin. dlopen is not for here: the list of libraries is locked. */
+/* Notes the path of each plugin. Must not call dlopen: the list of libraries is locked. */
 static int note_plugin(struct dl_phdr_info *library, size_t size, void *paths) {
     const char *const path = library->dlpi_name != NULL ? library->dlpi_name : "", *const slash = strrchr(path, '/');
     const char *const name = slash != NULL ? slash + 1 : path;
@@ -112,7 +112,7 @@ static int note_plugin(struct dl_phdr_info *library, size_t size, void *paths) {
     return 0;
 }
 
-/* Null, with errno set: forebay is not loaded. H5open loads the plugin that the environment names. */
+/* Returns null and sets errno if forebay is not loaded. H5open loads the plugin that the environment names. */
 static void *find_in_plugin(const char *name) {
     char *paths[kPluginCount] = {NULL};
     void *function = NULL;
@@ -123,7 +123,7 @@ static void *find_in_plugin(const char *name) {
                                  : NULL;
         if (handle != NULL) {
             function = dlsym(handle, name);
-            (void)dlclose(handle); /* it is linked so that it stays loaded */
+            (void)dlclose(handle); /* it is linked to stay loaded */
         }
         free(paths[i]);
     }

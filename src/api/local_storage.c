@@ -56,8 +56,9 @@ static const char *const kKeyNames[kKeys] = {"HDF5_CACHE_STORAGE_TYPE",       "H
                                              "HDF5_CACHE_REPLACEMENT_POLICY", "HDF5_CACHE_STORAGE_SCOPE",
                                              "HDF5_CACHE_FUSION_THRESHOLD"};
 
-/* What forebay keeps beside a storage: the path that it has made itself, and values that mean nothing. The connector
- * refuses these when a file is opened (src/cache_vol/settings.cc), as those of a configuration file. */
+/* The part of a storage that forebay keeps beside it: a path that forebay made, and values without meaning. The
+ * connector refuses these values when a file is opened (src/cache_vol/settings.cc), like those of a configuration
+ * file. */
 typedef struct Made {
     cache_storage_t storage;
     char *path;
@@ -68,7 +69,7 @@ typedef struct Made {
 static Made *the_made;
 static pthread_mutex_t the_made_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL: the storage is the program's own. */
+/* Returns NULL for a storage that the program made itself. */
 static Made *made_of(const cache_storage_t *storage) {
     pthread_mutex_lock(&the_made_lock);
     Made *one = the_made;
@@ -95,7 +96,7 @@ static void free_made(Made *made) {
     free(made);
 }
 
-/* Takes `path`. The former one is freed only if it was made here: a program's own may be anything. */
+/* Takes ownership of `path`. Frees the old path only if this file made it: a program's own may be static. */
 static void set_path(cache_storage_t *storage, char *path) {
     Made *const made = made_of(storage);
     if (made != NULL) {
@@ -105,7 +106,7 @@ static void set_path(cache_storage_t *storage, char *path) {
     storage->path = path;
 }
 
-/* `value` is NULL once the key has one that means something. */
+/* `value` is NULL if the key's new value has a meaning. */
 static void refuse_value(cache_storage_t *storage, int key, const char *value) {
     Made *const made = made_of(storage);
     if (made == NULL) return;
@@ -140,7 +141,7 @@ static bool set_value(cache_storage_t *storage, int key, const char *value) {
 enum { kRefusalsSize = 512 };
 typedef struct Reading {
     cache_storage_t *storage;
-    char refusals[kRefusalsSize]; /* the pairs that mean nothing, as text */
+    char refusals[kRefusalsSize]; /* pairs without meaning, as text */
 } Reading;
 
 static void take_setting(void *into, const char *name, const char *value) {
@@ -183,7 +184,7 @@ herr_t readLSConf(const char *fname, cache_storage_t *LS) {
     return FOREBAY_FAIL(H5E_BADVALUE_g, text);
 }
 
-/* What HDF5_VOL_CONNECTOR names, in memory of the caller's. */
+/* The configuration file that HDF5_VOL_CONNECTOR names. The caller frees the text. */
 static char *configured_file(void) {
     const char *text = getenv("HDF5_VOL_CONNECTOR");
     const char *found = text != NULL && strstr(text, "cache_ext") != NULL ? strstr(text, "config=") : NULL;
@@ -238,7 +239,7 @@ herr_t H5LSclose(cache_storage_t *LS) {
     return 0;
 }
 
-/* A program that does not look at the result is told when it opens a file. */
+/* Keeps the value too: a program that ignores the result gets the failure when it opens a file. */
 static herr_t refuse_setting(cache_storage_t *storage, int key, const char *value, const char *why) {
     refuse_value(storage, key, value);
     return FOREBAY_FAIL(H5E_BADVALUE_g, why);
@@ -324,7 +325,7 @@ static time_t last_access(const cache_t *cache) {
     return cache->access_history.time_stamp[cache->access_history.count % MAX_NUM_CACHE_ACCESS];
 }
 
-/* Of two temporal caches, `first` having been registered first: whether `second` goes before it. */
+/* Returns true if `second` goes before `first`. Both are temporal caches, and `first` was registered earlier. */
 static bool goes_before(const cache_t *second, const cache_t *first, cache_replacement_policy_t policy) {
     switch (policy) {
         case H5LS_LIFO: return true;
@@ -365,7 +366,7 @@ herr_t H5LSrecord_cache_access(cache_t *cache) {
 /* ---- property lists ------------------------------------------------------------------------------- */
 
 hid_t H5LSget_create_class(void) {
-    static hid_t made = H5I_INVALID_HID; /* HDF5 closes it when it ends, and begins with other identifiers then */
+    static hid_t made = H5I_INVALID_HID; /* HDF5 closes it at its end, and then starts with other identifiers */
     if (forebay_open_hdf5() < 0) return H5I_INVALID_HID;
     if (made < 0 || FOREBAY_CALL(H5Iget_type)(made) != H5I_GENPROP_CLS)
         made = FOREBAY_CALL(H5Pcreate_class)(FOREBAY_ID(H5P_CLS_ROOT_ID_g), "local storage create", NULL, NULL, NULL,
@@ -396,9 +397,9 @@ herr_t H5Pset_fapl_cache_flag(hid_t plist, const char *flag, int value) {
     return put(plist, flag, sizeof on, &on);
 }
 
-/* What the storage says, as lines of a configuration file. A value that means nothing is among them as it was given, or
- * as the program has put it into the structure: the connector refuses it. A write buffer of the size that it has by
- * itself is left out, so that it is made to fit the storage. */
+/* Puts the storage into the list as lines of a configuration file. A value without meaning goes along as given, and
+ * the connector refuses it. A write buffer of the default size is left out, so that the connector fits it to the
+ * storage. */
 static herr_t put_storage(hid_t plist, cache_storage_t *storage) {
     char size[32], buffer[340], policy[32];
     snprintf(size, sizeof size, "%" PRId64, (int64_t)storage->mspace_total);
@@ -434,7 +435,7 @@ static herr_t put_storage(hid_t plist, cache_storage_t *storage) {
 herr_t H5Pset_fapl_cache(hid_t plist, const char *flag, void *value) {
     if (check_list(plist, flag) < 0) return -1;
     if (is_switch(flag)) {
-        /* Programs that were compiled with `true` in the place of a pointer to it. */
+        /* Some programs were compiled with `true` in the place of a pointer to it. */
         if ((size_t)value <= 1) return H5Pset_fapl_cache_flag(plist, flag, value != NULL);
         return H5Pset_fapl_cache_flag(plist, flag, *(const bool *)value);
     }

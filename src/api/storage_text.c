@@ -21,7 +21,7 @@ static const char *const kOlderKeys[][2] = {{"HDF5_LOCAL_STORAGE_PATH", "HDF5_CA
                                             {"HDF5_CACHE_REPLACEMENT", "HDF5_CACHE_REPLACEMENT_POLICY"},
                                             {"HDF5_CACHE_FUSHION_THRESHOLD", "HDF5_CACHE_FUSION_THRESHOLD"}};
 
-/* NULL: it is none. */
+/* Returns NULL if the name is no key. */
 static const char *key_named(const char *name) {
     for (size_t i = 0; i < sizeof kOlderKeys / sizeof *kOlderKeys; ++i)
         if (strcmp(name, kOlderKeys[i][0]) == 0) return kOlderKeys[i][1];
@@ -63,7 +63,7 @@ bool forebay_same_word(const char *one, const char *other) {
     return *one == *other;
 }
 
-/* A decimal number, and nothing after it. */
+/* Accepts a decimal number, and no text after it. */
 static bool number_in(const char *text, double *number) {
     if (*text == '\0' || *text == '+' || text[strspn(text, "0123456789.eE+-")] != '\0') return false;
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -75,7 +75,7 @@ static bool number_in(const char *text, double *number) {
     return errno == 0 && end != text && *end == '\0';
 }
 
-/* A whole number with a unit. */
+/* Accepts a whole number with a unit. */
 static bool size_in(const char *text, double *bytes) {
     const size_t digits = strspn(text, "0123456789");
     errno = 0;

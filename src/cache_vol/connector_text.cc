@@ -21,7 +21,7 @@ std::string_view trim_text(std::string_view text) noexcept {
     return text.substr(begin, text.find_last_not_of(kTextBlanks) - begin + 1);
 }
 
-// What stands in the outermost braces; without its last brace, as some have it, all that follows the first.
+// Strips the outermost braces. The last brace may be missing.
 std::string_view without_braces(std::string_view value) noexcept {
     if (!value.starts_with('{')) return value;
     value.remove_prefix(1);
@@ -34,7 +34,7 @@ struct Pair {
     bool has_value = false;
 };
 
-// The first pair of `rest`, which is shortened by it. Nothing: there is none left.
+// Cuts the first pair off `rest`. Returns nothing if no pair is left.
 std::optional<Pair> next_pair(std::string_view& rest) {
     for (;;) {
         rest = trim_text(rest);
@@ -67,7 +67,7 @@ bool is_one_of(const auto& list, std::string_view name) noexcept {
     return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// Characters that end or change a value, so they are encoded.
+// These characters end or change a value, so they are encoded.
 constexpr std::string_view kNotPlain = "%{}";
 
 std::string decode(std::string_view text) {
@@ -107,7 +107,7 @@ ConnectorText parse_connector_text(std::string_view text) {
         else result.options += fmt::format("{}{}={}", result.options.empty() ? "" : ";", pair->name, pair->value);
     }
     if (result.under_vol.empty()) result.under_vol = "0";
-    // Each turn takes one layer off, and with it at least its braces: it ends.
+    // Each turn takes off one layer with its braces, so the loop ends.
     bool itself = false;
     for (;;) {
         const bool is_async = is_one_of(kAsynchrony, result.under_vol) || result.under_vol == "async";

@@ -16,10 +16,10 @@ namespace forebay::cache_vol {
 
 namespace {
 
-// For storage in memory: the first of these that is a directory.
+// Directories in memory; the first that exists is used.
 constexpr std::array kMemory{"/dev/shm", "/run/shm"};
 
-// A pipe or a device would keep the program waiting.
+// Refuses a pipe or a device, which would keep the program waiting.
 Result<std::string> read_file(const std::string& path) {
     constexpr std::string_view kNamedBy = "connector string";
     std::error_code error;
@@ -33,7 +33,7 @@ std::string memory_directory() {
         struct stat facts{};
         if (::stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) return path;
     }
-    return kMemory.front();   // opening it tells
+    return kMemory.front();   // opening it reports the failure
 }
 
 std::string working_directory() {
@@ -42,7 +42,7 @@ std::string working_directory() {
     return error ? "." : path;
 }
 
-// What decides: an option of forebay, if somebody has set it; else Cache VOL's variable; else the list of each file.
+// An option of forebay decides if it is set, then Cache VOL's variable, then the access list of each file.
 Switch decide(const LoadedOptions& loaded, const char* option, bool on, const Getenv& look_up, const char* variable,
               std::vector<std::string>& notices) {
     if (!loaded.is_default(option)) return on ? Switch::kOn : Switch::kOff;
@@ -64,7 +64,7 @@ Loaded load(std::string_view text, const Getenv& look_up, std::span<const std::s
     }
     read_lines(parsed.local_storage, "LOCAL_STORAGE of the file access list", settings, Values::kWholeLine);
     Translation translated = translate(settings, working_directory(), memory_directory());
-    // Files are read through the cache if their list says so: whether that is so is asked for each file.
+    // The access list of each file decides if the file is read through the cache.
     translated.defaults.push_back({"read_cache", "on", "cache_ext"});
     translated.defaults.push_back({"under_vol", parsed.under_vol, "the connector string"});
     translated.defaults.push_back({"under_info", parsed.under_info, "the connector string"});
@@ -77,7 +77,7 @@ Loaded load(std::string_view text, const Getenv& look_up, std::span<const std::s
     meaning.writes = decide(meaning.loaded, "stage", options.stage, look_up, "HDF5_CACHE_WR", meaning.notices);
     meaning.reads = decide(meaning.loaded, "read_cache", options.read_cache != ReadCacheMode::kOff, look_up,
                            "HDF5_CACHE_RD", meaning.notices);
-    // The others are asked for by themselves; here it is told that a word means nothing.
+    // Other code uses these two variables; this call only adds the notices for unknown words.
     for (const char* const variable : {"DATASET_PREFETCH_AT_OPEN", "HDF5_CACHE_DELAY_CLOSE"})
         (void)switch_of(look_up, variable, &meaning.notices);
     meaning.asynchronous = parsed.asynchronous;

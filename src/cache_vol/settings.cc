@@ -25,7 +25,7 @@ constexpr std::string_view kPath = "HDF5_CACHE_STORAGE_PATH", kSize = "HDF5_CACH
                            kScope = "HDF5_CACHE_STORAGE_SCOPE", kPolicy = "HDF5_CACHE_REPLACEMENT_POLICY",
                            kFusion = "HDF5_CACHE_FUSION_THRESHOLD";
 constexpr std::array kKeys{kPath, kSize, kBuffer, kType, kScope, kPolicy, kFusion};
-// Keys of earlier versions, and the names that they have now. Nothing: they have none any more.
+// Keys of earlier versions with their names of today. An empty name: the key is gone.
 struct Older {
     std::string_view name, now;
 };
@@ -36,7 +36,7 @@ constexpr std::array kOlderKeys{
     Older{"HDF5_CACHE_FUSHION_THRESHOLD", kFusion}, Older{"HDF5_CACHE_FLUSH_MODE", ""},
 };
 
-// What people write in the place of "yes" and "no". Nothing is "no", as in Cache VOL.
+// Words that people write for "yes" and "no". An empty value is "no", like in Cache VOL.
 constexpr std::array<std::string_view, 7> kYes{"yes", "y", "true", "t", "1", "on", "enable"};
 constexpr std::array<std::string_view, 9> kNo{"no", "n", "false", "f", "0", "off", "disable", "none", ""};
 
@@ -55,7 +55,7 @@ std::string lower(std::string_view text) {
     return result;
 }
 
-// "137438953472", "1.37e11", also "128GiB", which forebay understands.
+// Accepts "137438953472", "1.37e11", and "128GiB" as forebay's own options do.
 std::optional<std::uint64_t> bytes_of(std::string_view value) {
     double number = 0;
     const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -110,7 +110,7 @@ class Translator {
             return;
         }
         if (kind != "ssd" && kind != "burst_buffer") return problem(*type, "expected SSD, BURST_BUFFER, MEMORY or GPU");
-        if (path == nullptr || path->value == "NULL") return;   // forebay's own default
+        if (path == nullptr || path->value == "NULL") return;   // forebay's default
         const bool absolute = path->value.starts_with('/');
         set("nls", as_staging_device(absolute ? path->value : fmt::format("{}/{}", working_directory_, path->value)),
             *path);
@@ -185,7 +185,7 @@ void read_variables(const Getenv& look_up, Settings& into) {
         const char* const value = look_up(name);
         return value != nullptr ? value : "";
     };
-    // The names before the first generation.
+    // Names from before the first generation.
     if (const std::string_view path = value_of("SSD_PATH"); !path.empty())
         into.found.push_back({std::string(kPath), std::string(path), "SSD_PATH"});
     if (const std::string_view size = value_of("SSD_SIZE"); !size.empty()) {

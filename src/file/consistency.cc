@@ -1,5 +1,4 @@
-// A shared file of several nodes with nodes=consistent: undo journals, and commits in two steps. docs/design.md,
-// "Several nodes", tells why.
+// Undo journals and two-step commits of several nodes' files with nodes=consistent (docs/design.md, "Several nodes").
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -16,7 +15,7 @@ struct Wish {
     std::uint64_t consistent = 0, strict = 0, size = 0;
 };
 
-// What all wish for, together.
+// The wishes of all members, combined.
 struct Wishes {
     bool all = true, any = false, strict = false;
     std::uint64_t size = 0;
@@ -70,7 +69,7 @@ Result<std::string> OnSeveralNodes::begin_consistency(const Introduction& first,
     Status why = copy_of(begun, "not consistent");
     (void)attempt([&] { why = begun.with_context("open " + state_.file->path() + " with nodes=consistent"); });
     if (wishes.strict) return why;
-    std::string warning = "not consistent";   // short enough to need no memory
+    std::string warning = "not consistent";   // short, so it needs no memory
     (void)attempt([&] { warning = why.message() + "; a crash may leave it torn"; });
     return warning;
 }
@@ -93,7 +92,7 @@ Status OnSeveralNodes::begin_journal(std::uint64_t team, const area::ProcessIden
     return Status::ok();
 }
 
-// As far as it was written by anybody. Collective.
+// Collective. Returns the largest size, in bytes, that any member knows.
 Result<std::uint64_t> OnSeveralNodes::largest_size() {
     const Meeting meeting(journal_.get());
     const auto wishes = tell(*state_.team, {0, 0, state_.file->size()});
@@ -101,8 +100,8 @@ Result<std::uint64_t> OnSeveralNodes::largest_size() {
     return wishes.value().size;
 }
 
-// Everything is in the target on all nodes; all say so; all take note that all have said so. A member that dies in
-// between leaves what the others, or recovery, need.
+// All nodes settle, all members prepare, and all members decide. A member's death in between leaves its journal to the
+// others and to recovery.
 Status OnSeveralNodes::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();
@@ -111,7 +110,7 @@ Status OnSeveralNodes::commit_consistently() {
     return agree(attempt([&] { return journal_->decide(); }));
 }
 
-// Nobody removes what another one may need: first all know that there is nothing to be undone.
+// All members close their journals before any removes one, because another member's undo may need it.
 Status OnSeveralNodes::end_consistency() {
     const Status closed = agree(attempt([&] { return journal_->close(); }));
     if (closed) remove_journal();

@@ -14,8 +14,7 @@ namespace {
 
 using group::board_name;
 
-// The ranks of a program end together. One that goes on for longer does something else; what it has staged stays in its
-// log.
+// The ranks of a program end together. The staged bytes of a rank that runs on stay in its log.
 constexpr std::chrono::seconds kOthersMax{30};
 
 Result<std::unique_ptr<io::File>> open_in(std::string_view directory, const std::string& name) {
@@ -36,14 +35,13 @@ const Introduction& Grouped::Node::drainer() const noexcept {
 
 // ---- joining ---------------------------------------------------------------------------------------------
 
-// The drainer makes the board, all others open it, and everybody the logs of everybody.
 Status Grouped::join(const Node& node) {
     drains_ = node.drains();
     state_.engine->area().share_reserve(node.size());
     Result<group::Board> board = Status(Code::kInternal, "no board");
     const Status mine = attempt([&] { return drains_ ? make_board(node, board) : Status::ok(); });
     Status made = state_.team->agree(mine);
-    if (!made && mine) remove_board(node.drainer().log);   // that of another node failed
+    if (!made && mine) remove_board(node.drainer().log);   // the board of another node failed
     if (!made) return made;
     return state_.team->agree(attempt([&] { return share_board(node, board); }));
 }
@@ -59,7 +57,7 @@ Status Grouped::make_board(const Node& node, Result<group::Board>& board) {
         return board.status();
     });
     if (file && !made) remove_board(node.drainer().log);
-    // Not what all take for a reason to go on without staging.
+    // A failure with kNoSpace would let all members go on without staging, which option strict forbids.
     if (!made && state_.engine->options().options.strict) return {Code::kUnavailable, made.message(), made.sys_errno()};
     return made;
 }
@@ -113,7 +111,7 @@ void Grouped::leave(const Node& node) noexcept {
     if (state_.team->agree(state_.engine->detach(state_.file, true))) remove_board(node.drainer().log);
 }
 
-// By the drainer, who made it. Where it cannot be removed recovery does.
+// Runs on the drainer only. Recovery removes a board that stays here.
 void Grouped::remove_board(std::uint64_t log) noexcept {
     if (!drains_) return;
     (void)attempt([&] { return state_.engine->area().directory()->remove_file(board_name(log)); });
@@ -123,7 +121,7 @@ void Grouped::remove_board(std::uint64_t log) noexcept {
 
 Status Grouped::write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) {
     Status written = attempt([&] { return write_parts(parts, byte_class, together); });
-    if (written && !group_->lost().is_ok()) written = copy_of(group_->lost(), "board lost");   // nobody may see it
+    if (written && !group_->lost().is_ok()) written = copy_of(group_->lost(), "board lost");   // may stay unseen
     if (written && read_around_ && byte_class == stage::ByteClass::kRaw)
         written = attempt([&] { return state_.file->drain_present(); });
     return written;
@@ -137,7 +135,7 @@ Status Grouped::expose_offsets() {
 
 Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
     const std::uint64_t begin_ns = monotonic_ns();
-    // With a write missing it is no state to come back to.
+    // A state without the failed write must not replace the last commit.
     FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
     Status mine;
     if (drains_) {
@@ -146,21 +144,19 @@ Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
     }
     if (mine) mine = copy_of(group_->lost(), "board lost");
     Status all = agree(mine);
-    if (!drains_) state_.file->waited_since(begin_ns);   // those who drain have been timed in it
+    if (!drains_) state_.file->waited_since(begin_ns);   // the drainers' own calls count their time
     return all;
 }
 
 Status Grouped::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(by_drainers([&] { return state_.file->step_aside(reason); }));
     Status mine;
-    // If this fails there may be something to be undone still; the file is written through all the same, as the
-    // drainers do already.
+    // After a failure of end_group some bytes may still have to be undone. The file bypasses the log all the same.
     const Status ended = end_group();
     if (drains_) group_->stop_listening();
     else mine = attempt([&] { return state_.file->go_through(reason); });
     group_.reset();
     const Status met = state_.team->agree(mine);
-    // Last, as when the file is closed.
     if (met) remove_board(state_.file->log_number());
     return met ? ended : met;
 }
@@ -182,7 +178,7 @@ Status Grouped::end_part(const Status& whole, Status committed) {
     } else {
         mine = attempt([&] { return group_->ending().wait_until_finished(); });
     }
-    state_.end_claim();   // others may open the file as soon as any member has closed it
+    state_.end_claim();   // any member's return lets other programs open the file
     return agree(mine ? committed : mine);
 }
 
@@ -216,7 +212,7 @@ Status Grouped::follow_unclosed() {
 
 Status Grouped::await_and_drain() {
     if (const Status ended = group_->ending().await(group::Ending::Phase::kWritten, kOthersMax); !ended) {
-        (void)attempt([&] { return state_.file->drain(); });   // what there is now; the logs stay
+        (void)attempt([&] { return state_.file->drain(); });   // drains the present bytes; the logs stay
         return ended;
     }
     group_->stop_listening();

@@ -1,7 +1,7 @@
-// A file whose members stage: on each node they share a group (group/group.h), and the lowest rank of a node drains.
+// A file that its members stage: the members of a node share a group (group/group.h), and its lowest rank drains.
 //
-// The drainer makes the board, and the others open it. It removes the board last, after all logs were given back:
-// without it recovery could not tell how records of several logs follow each other.
+// The drainer makes the board, and the others open it. The drainer removes the board last, after all logs were given
+// back: recovery needs the board to order the records of several logs.
 #pragma once
 
 #include <functional>
@@ -19,31 +19,31 @@ namespace forebay::file {
 
 class Grouped : public Sharing {
   public:
-    // The members that share memory with this one, among all members of the team. Using it needs no memory.
+    // The members that share memory with this one, and all members of the team. Its functions allocate no memory.
     struct Node {
         const std::vector<Introduction>& all;   // by rank
         std::string_view name;
         std::size_t rank = 0;   // of this member
-        bool durable = false;   // durability=node, of all members
+        bool durable = false;   // durability=node is set for all members
 
         [[nodiscard]] bool has(const Introduction& member) const noexcept { return member.node == name; }
         [[nodiscard]] std::size_t size() const noexcept;
         [[nodiscard]] bool is_all() const noexcept { return size() == all.size(); }
-        // The lowest rank, which drains for the others.
+        // The lowest rank of the node, which drains for the others.
         [[nodiscard]] const Introduction& drainer() const noexcept;
         [[nodiscard]] bool drains() const noexcept { return &drainer() == &all[rank]; }
     };
 
-    // Collective. All members make a group for each node, or none does, and all return the same failure. kNoSpace: the
-    // drainer of a node has no room for the board.
+    // Collective. Makes a group for each node, or none; failures are equal on all. kNoSpace: the drainer of a node has
+    // no room for the board.
     [[nodiscard]] virtual Status join(const Node& node);
-    // Collective. After a failed `join`, but for kNoSpace: gives up all that it has made.
+    // Collective. Undoes a `join` that failed with another code than kNoSpace.
     void leave(const Node& node) noexcept;
 
     [[nodiscard]] bool joined() const noexcept { return group_ != nullptr; }
 
     Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
-    // A member alone cannot have all of them step aside.
+    // Collective: one member alone cannot have all of them step aside.
     Status expose_offsets() override;
     Status step_aside(ledger::AsideReason reason) override;
     void finish_unclosed() noexcept override;
@@ -52,12 +52,12 @@ class Grouped : public Sharing {
   protected:
     using Sharing::Sharing;
 
-    // All have made their writes; the drainers act; the others go on once they have.
+    // Collective. Waits for all members, then calls `act` on the drainers; all members return after them.
     Status by_drainers(const std::function<Status()>& act, Untold untold = Untold::kKeep);
     virtual Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
-    // What the drainer does of a file that nobody closed, once all members have written everything.
+    // Drains a file that the program never closed. The drainer calls this after all members have written everything.
     virtual Status drain_unclosed() = 0;
-    // Before the group goes, as the file steps aside.
+    // The file steps aside: ends its parts that need the group. The caller drops the group afterwards.
     virtual Status end_group() { return Status::ok(); }
     virtual void remove_journal() noexcept {}
 
@@ -66,8 +66,8 @@ class Grouped : public Sharing {
     Status give_back(const Status& outcome) override;
     void remove_common_files() noexcept override { remove_board(state_.file->log_number()); }
 
-    std::shared_ptr<group::Group> group_;   // there once `join` has succeeded
-    bool drains_ = false;                   // since `join`
+    std::shared_ptr<group::Group> group_;   // set by a successful `join`
+    bool drains_ = false;
 
   private:
     Status make_board(const Node& node, Result<group::Board>& board);
@@ -76,7 +76,7 @@ class Grouped : public Sharing {
     Status follow_unclosed();
     Status await_and_drain();
 
-    bool read_around_ = false;   // this member's program knows where its data are (expose_offsets)
+    bool read_around_ = false;   // the program knows the offsets of its data (expose_offsets)
 };
 
 }   // namespace forebay::file

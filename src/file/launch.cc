@@ -13,7 +13,7 @@ namespace forebay::file {
 
 namespace {
 
-// Where launchers say which rank a process is: MPICH and its relatives, Open MPI, PMIx, Slurm.
+// Variables that hold a process's rank: of MPICH and its relatives, Open MPI, PMIx, Slurm.
 constexpr std::array<std::string_view, 4> kRankVariables{"PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
                                                          "SLURM_PROCID"};
 constexpr std::string_view kConnectorVariable = "HDF5_VOL_CONNECTOR";
@@ -21,7 +21,7 @@ constexpr std::string_view kConnector = "forebay";
 
 constexpr std::size_t kChunkBytes = 16 * 1024;
 
-// What the system makes up has no size before it is read. Empty: it cannot be read.
+// A file of /proc has no size before it is read. Returns an empty text if the file cannot be read.
 std::string read_all(io::Directory& folder, const std::string& name) {
     std::string text;
     const auto file = folder.open_file(name, io::OpenMode::kRead);
@@ -49,11 +49,11 @@ std::optional<int> number(std::string_view text) {
 
 struct Given {
     int pid = 0;
-    std::array<std::optional<int>, kRankVariables.size()> ranks;   // by each variable
+    std::array<std::optional<int>, kRankVariables.size()> ranks;
     bool connector = false;
 };
 
-// `take(name, value)` for each variable that a process was given. False: it cannot be read.
+// Calls `take(name, value)` for each variable that the process was given. Returns false if they cannot be read.
 bool for_each_variable(io::Directory& proc, int pid, auto&& take) {
     const std::string environment = read_of_process(proc, pid, "environ");
     for (std::string_view rest = environment; !rest.empty();) {
@@ -81,7 +81,7 @@ std::optional<Given> given_to(io::Directory& proc, int pid) {
     return known ? std::optional(std::move(given)) : std::nullopt;
 }
 
-// The fields of its line behind the command name, which is in parentheses and may hold anything.
+// The fields of the process's stat line behind the command name. The name stands in parentheses and may hold any byte.
 std::vector<std::string> fields_of(io::Directory& proc, int pid) {
     const std::string text = read_of_process(proc, pid, "stat");
     const std::size_t name_end = text.rfind(')');
@@ -108,7 +108,7 @@ std::optional<std::uint64_t> start_of(io::Directory& proc, int pid) {
     return error == std::errc{} && behind == end ? std::optional(ticks) : std::nullopt;
 }
 
-// By which a launcher tells a process its rank, how many there are, and its rank among those of its node.
+// Variables in which a launcher tells a process its rank, the number of ranks, and its rank on its node.
 struct RankVariables {
     std::string_view rank, size, on_node;
 };
@@ -131,7 +131,7 @@ ToldRank told_rank(io::Directory& proc, int pid, const RankVariables& names) {
     return told;
 }
 
-// Each thread of a process has children of its own.
+// Each thread of a process lists children of its own.
 std::vector<Given> children_of(io::Directory& proc, int parent) {
     std::vector<Given> children;
     const auto process = proc.open_directory(std::to_string(parent));
@@ -163,7 +163,7 @@ std::optional<LaunchedRank> launched_rank(int pid, const std::string& proc) {
         for (int i = 0; i < kAncestorsMax && launcher && told_rank(*folder.value(), *launcher, names).rank; ++i)
             launcher = parent_of(*folder.value(), *launcher);
         const auto start = launcher && *launcher > 1 ? start_of(*folder.value(), *launcher) : std::nullopt;
-        if (!start) continue;   // the first process of a machine launches one job after the other
+        if (!start) continue;   // process 1 of a machine launches one job after the other
         return LaunchedRank{{static_cast<std::uint64_t>(*launcher), *start, self.value().boot_id},
                             !told.on_node || *told.on_node == *told.rank};
     }
@@ -192,7 +192,7 @@ std::optional<Unequal> Launch::look(std::span<const int> ranks, int own) const {
         for (const Given& child : children) {
             const auto rank = child.ranks[variable];
             if (!rank || !std::binary_search(ranks.begin(), ranks.end(), *rank)) continue;
-            // One launcher that has started several jobs, or a variable that all have inherited from somewhere else.
+            // One launcher has started several jobs, or all children have inherited the variable from elsewhere.
             ambiguous = !found.emplace(*rank, &child).second || ambiguous;
         }
         const auto self = found.find(own);

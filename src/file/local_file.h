@@ -1,4 +1,4 @@
-// A file that this process reads or writes without others: by itself, or, for reading, among ranks.
+// A file that this process writes or reads alone, or that ranks read together.
 #pragma once
 
 #include "file/program_file.h"
@@ -7,7 +7,7 @@ namespace forebay::file {
 
 class LocalFile : public ProgramFile {
   public:
-    // Takes the end of an `Engine::attach`. `writable`: as the file was attached.
+    // Adopts the result of an `Engine::attach`. `writable` is true if the file was attached for writing.
     LocalFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<stage::StagedFile> file, bool writable)
         : ProgramFile(std::move(engine), std::move(file)), writable_(writable) {}
 
@@ -28,12 +28,12 @@ class LocalFile : public ProgramFile {
     const bool writable_;
 };
 
-// A file that ranks open together for reading. Each of them reads it by itself.
+// A file that ranks open together for reading. Each rank reads the file by itself.
 class FileReadByRanks final : public LocalFile {
   public:
     FileReadByRanks(std::shared_ptr<stage::Engine> engine, std::shared_ptr<stage::StagedFile> file)
         : LocalFile(std::move(engine), std::move(file), false) {}
-    // If this process writes the file through another handle, the offsets are exposed through that one.
+    // A handle through which this process writes the file exposes the offsets.
     Status expose_offsets() override { return Status::ok(); }
 };
 

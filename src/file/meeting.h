@@ -1,4 +1,4 @@
-// Something that all members of a team do together, as their undo journals count it (undo/undo_journal.h).
+// A collective step of a team, counted by its undo journals (undo/undo_journal.h). A null journal counts nothing.
 #pragma once
 
 #include "undo/undo_journal.h"

@@ -10,7 +10,7 @@ Status OnOneNode::join(const Node& node) {
     FOREBAY_TRY(Grouped::join(node));
     durable_ = node.durable;
     if (!durable_) return Status::ok();
-    // All have joined, and nobody has written: the board and the beginning of every log are on the device.
+    // All members have joined, and none has written. Puts the board and the beginning of every log on the device.
     return state_.team->agree(attempt([&]() -> Status {
         if (!drains_) return Status::ok();
         FOREBAY_TRY(state_.file->begin_statements());
@@ -35,7 +35,7 @@ Status OnOneNode::truncate(std::uint64_t size) {
 }
 
 Status OnOneNode::commit() {
-    // All at a time; the drainer syncs what was written since, if anything was.
+    // All members sync at the same time. The drainer then syncs only bytes that were written since.
     if (durable_) FOREBAY_TRY(agree(attempt([&] { return state_.file->sync_own_log(); })));
     return by_drainers(
         [&] {
@@ -53,7 +53,7 @@ std::optional<stage::WaitedClose> OnOneNode::why_close_waits() {
 }
 
 bool OnOneNode::defer(std::optional<stage::WaitedClose>& waits) {
-    std::uint64_t word = 0;   // 1 and the reason
+    std::uint64_t word = 0;   // 0, or 1 plus the reason
     if (drains_) {
         group_->stop_listening();
         std::optional<stage::WaitedClose> why = stage::WaitedClose::kFailing;
@@ -68,8 +68,8 @@ bool OnOneNode::defer(std::optional<stage::WaitedClose>& waits) {
     return false;
 }
 
-// The rest of a close that does not wait. The drainer has committed and everybody knows it; nothing here may call MPI,
-// or need this object, which has the team.
+// Does the rest of a close that does not wait. The drainer has committed, and every member knows it. The functions
+// below run without MPI and without this object, which holds the team.
 void OnOneNode::finish_later(AfterClose afterwards) noexcept {
     stage::Engine* const engine = state_.engine.get();
     const std::shared_ptr<stage::StagedFile> file = state_.file;
@@ -89,7 +89,7 @@ void OnOneNode::finish_later(AfterClose afterwards) noexcept {
     close.finish = [engine, file, group, held = std::move(claim)]() mutable {
         const Status outcome = attempt([&] { return file->finish(stage::StagedFile::Finish::kBehindProgram); });
         group->ending().finished(outcome);
-        // The board goes last: without it recovery could not tell what the logs of others mean, who may have died.
+        // The board goes last: recovery needs it to read the logs of other members, which may have died.
         if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
             outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
             (void)attempt([&] {

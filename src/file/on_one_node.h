@@ -1,4 +1,4 @@
-// A file that the ranks of one node stage together. A crash leaves its last commit.
+// A file that the ranks of one node stage together. A crash leaves the file at its last commit.
 #pragma once
 
 #include "file/grouped.h"
@@ -22,7 +22,7 @@ class OnOneNode final : public Grouped {
     bool defer(std::optional<stage::WaitedClose>& waits) override;
     void finish_later(AfterClose afterwards) noexcept override;
 
-    bool durable_ = false;   // durability=node, of all members; since `join`
+    bool durable_ = false;   // durability=node is set for all members; set by `join`
 };
 
 }   // namespace forebay::file

@@ -13,7 +13,7 @@ namespace forebay::file {
 
 namespace {
 
-// Between two questions to a node whose bytes a read waits for.
+// The time between two reads of the counters of a node that has not drained yet.
 constexpr std::chrono::milliseconds kAskAgain{1};
 
 }   // namespace
@@ -23,7 +23,6 @@ Status OnSeveralNodes::join(const Node& node) {
     return expose_to_others(node.all);
 }
 
-// The drainer of every node lets the others see what it has not drained yet.
 Status OnSeveralNodes::expose_to_others(const std::vector<Introduction>& all) {
     const Status known = attempt([&] {
         std::set<std::string_view> seen{all[static_cast<std::size_t>(state_.team->rank())].node};
@@ -40,7 +39,7 @@ Status OnSeveralNodes::expose_to_others(const std::vector<Introduction>& all) {
     return state_.team->agree(known ? exposed : known);
 }
 
-// Until every other node has drained what it had staged for these places when the call began.
+// Returns after every other node has drained the bytes that it had staged for these places when the call began.
 Status OnSeveralNodes::await_others(std::span<const ByteRange> places) {
     const auto region_of = [](std::uint64_t offset) { return offset / group::Exposed::kRegionBytes; };
     std::uint64_t first = UINT64_MAX, last = 0;
@@ -52,7 +51,7 @@ Status OnSeveralNodes::await_others(std::span<const ByteRange> places) {
     const std::uint64_t count = std::min(last - first + 1, group::Exposed::kMarks);
     std::vector<std::uint64_t> marks(count);
     for (const int drainer : other_drainers_) {
-        // Marks are a ring: at most two pieces.
+        // The marks are a ring, so a range has at most two pieces.
         const std::uint64_t begin = first % group::Exposed::kMarks,
                             front = std::min(count, group::Exposed::kMarks - begin);
         const auto bytes = std::as_writable_bytes(std::span(marks));
@@ -77,7 +76,7 @@ Status OnSeveralNodes::await_others(std::span<const ByteRange> places) {
                     fmt::format("read {}: rank {}, which drains for another node, cannot write what is staged there",
                                 state_.file->path(), drainer)};
             if (clean >= needed) break;
-            // Another node cannot wake this one. A word that nobody raises makes for a pause.
+            // Another node cannot wake this process. Waits on a word that is never raised, to pause.
             static constexpr io::SharedWord kNobodyRaises{0};
             io::wait_while(kNobodyRaises, 0, kAskAgain);
         }
@@ -90,7 +89,7 @@ Status OnSeveralNodes::write_parts(std::span<const Part> parts, stage::ByteClass
 }
 
 Status OnSeveralNodes::read(std::span<const ReadPart> parts) {
-    // One question for all of them: each is a message to every other node.
+    // Asks once for all parts: each question is a message to every other node.
     std::vector<ByteRange> places;
     places.reserve(parts.size());
     for (const auto& part : parts)
@@ -99,7 +98,7 @@ Status OnSeveralNodes::read(std::span<const ReadPart> parts) {
     return state_.file->read(parts);
 }
 
-// Nothing is staged anywhere after that, so the target alone is cut or extended.
+// No node has staged bytes after the settle, so the target alone is cut or extended.
 Status OnSeveralNodes::truncate(std::uint64_t size) {
     FOREBAY_TRY(settle());
     FOREBAY_TRY(
@@ -125,7 +124,7 @@ Status OnSeveralNodes::await_drained() {
     return attempt([&] { return await_others({&everything, 1}); });
 }
 
-// Other nodes may have made the file longer: its size is what they all have written.
+// Other nodes may have extended the file, so its size is the largest that any node has written.
 Status OnSeveralNodes::drain_unclosed() {
     FOREBAY_TRY(state_.file->drain());
     return state_.file->finish_followed(Status::ok());

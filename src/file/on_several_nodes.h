@@ -1,10 +1,10 @@
-// A file that ranks of several nodes write: each node stages its own raw data and drains it without holding anything
-// back. Metadata are written through by the rank that writes them.
+// A file that ranks of several nodes write. Each node stages its own raw data and drains it without waiting for
+// commits. The rank that writes metadata writes them to the target at once.
 //
-// A commit drains on all nodes, after which each of them finds everything in the file. A read of bytes that another
-// node has staged waits until they have drained: each drainer exposes what it has not drained yet
-// (group/staged_regions.h). With nodes=consistent each member keeps an undo journal (undo/undo_journal.h), and a commit
-// takes two steps (consistency.cc): a crash then leaves the last commit.
+// A commit drains on all nodes; after it each node finds all bytes in the file. A read of bytes that another node has
+// staged waits for that node's drain: each drainer exposes its undrained regions (group/staged_regions.h). If all
+// members set nodes=consistent, each keeps an undo journal (undo/undo_journal.h), and a commit takes two steps
+// (consistency.cc). A crash then leaves the file at its last commit.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ class OnSeveralNodes final : public Grouped {
   public:
     using Grouped::Grouped;
 
-    // Collective, before `join`. Keeps what may be undone from now on, if all members want it. The text is a warning.
+    // Collective, before `join`. Starts the undo journals if all members want them. The text is a warning, or empty.
     [[nodiscard]] Result<std::string> begin_consistency(const Introduction& first,
                                                         const area::ProcessIdentity& process);
-    // Collective. The members will not stage after all.
+    // Collective. Ends the undo journals.
     Status end_consistency();
 
     [[nodiscard]] Status join(const Node& node) override;
@@ -45,10 +45,10 @@ class OnSeveralNodes final : public Grouped {
     Result<std::uint64_t> largest_size();
     Status commit_consistently();
     Status expose_to_others(const std::vector<Introduction>& all);
-    Status await_others(std::span<const ByteRange> places);   // none of them is empty
+    Status await_others(std::span<const ByteRange> places);   // no place is empty
 
     std::unique_ptr<Window> window_;
-    std::vector<int> other_drainers_;   // ranks
+    std::vector<int> other_drainers_;
     std::shared_ptr<undo::UndoJournal> journal_;
 };
 

@@ -1,12 +1,11 @@
-// The calls that a file of the program has, one class for each way in which it is staged.
+// The calls of a file that the program has open. Each way to stage a file is one class.
 //
-//   LocalFile    written or read by this process alone (local_file.h)
-//   SharedFile   written by the ranks of a communicator together (shared_file.h)
+//   LocalFile    this process alone writes or reads the file (local_file.h)
+//   SharedFile   the ranks of a communicator write the file together (shared_file.h)
 //
-// The kind is chosen once, when the file is opened. Ownership: one object for each open of a file; the ranks' opens of
-// a file share one. Thread-safety: write, read, await_drained and expose_offsets may come from any thread; of the
-// others one at a time. The calls of a SharedFile that are marked collective are made by all members of its team, in
-// the same order.
+// The open chooses the class. Ownership: each open of a file has one object; the ranks' opens of a file share one.
+// Thread-safety: any thread may call write, read, await_drained and expose_offsets; of the other calls one runs at a
+// time. All members of a SharedFile's team make the calls marked collective, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -26,29 +25,27 @@ class ProgramFile {
 
     virtual ~ProgramFile() = default;
 
-    // The parts are the newest content of their places. Errors and blocking: StagedFile::write.
+    // The parts become the newest content of their places. Errors and blocking: StagedFile::write.
     virtual Status write(std::span<const Part> parts, stage::ByteClass byte_class) = 0;
-    // The newest content, in any order of the parts; zeros beyond the end.
+    // Reads the newest content. The parts have any order. Bytes beyond the end are zeros.
     virtual Status read(std::span<const ReadPart> parts) = 0;
     // Sets the size that the program sees. Collective.
     virtual Status truncate(std::uint64_t size) = 0;
-    // Makes one consistent state of everything written before (H5Fflush). Collective.
+    // Makes one consistent state of all earlier writes (H5Fflush). Collective.
     virtual Status commit() = 0;
-    // Returns once all that may drain has reached the target. Blocks.
+    // Blocks until every byte that may drain is in the target.
     virtual Status await_drained() = 0;
-    // Drains; writes go straight to the target from then on. Collective.
+    // Drains. Later writes bypass the log. Collective.
     virtual Status step_aside(ledger::AsideReason reason) = 0;
-    // The program learns where its data lie in the file, and may read them there without HDF5: drains what is staged,
-    // and from then on a write returns once its bytes are in the target.
+    // The program learns the offsets of its data in the file, and may read them there without HDF5. Drains the staged
+    // bytes. Each later write returns after its bytes are in the target.
     virtual Status expose_offsets() = 0;
-    // Ends this open: commits, drains, sets the size. Returns before the drain has ended if option close allows it;
+    // Ends this open: commits, drains and sets the size. If option close allows it, returns before the drain ends;
     // `afterwards` is then called later. Collective.
     virtual stage::Engine::Detached close(stage::AfterClose afterwards) = 0;
 
-    // The part of the file that this process stages: its size, its counters, pauses of its drain.
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
-    // The engine that the file is attached to.
     [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }
 
   protected:

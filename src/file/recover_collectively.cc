@@ -9,7 +9,6 @@ namespace forebay::file {
 
 namespace {
 
-// What came of one member's look.
 enum class Found : std::uint64_t { kNothing, kRecovered, kUnusable, kInUse };
 
 Found found_by(const Result<std::string>& look) {
@@ -22,8 +21,8 @@ Found found_by(const Result<std::string>& look) {
 Result<Looked> recover_collectively(Team& team, const Look& look) {
     Looked looked;
     bool looks = true, said = false;
-    bool once_more = true;          // for those who could not use it while nobody was seen to do anything
-    int rounds = team.size() + 1;   // each member recovers once at most
+    bool once_more = true;          // for members that failed while no member did anything
+    int rounds = team.size() + 1;   // each member recovers at most once
     bool in_use_before = false;
     for (;;) {
         Found found = Found::kNothing;
@@ -52,14 +51,13 @@ Result<Looked> recover_collectively(Team& team, const Look& look) {
         said = said || recovered;
         looks = !looked.mine;
         if (in_use || unusable) {
-            // Something was done: what stood in the way of others may be gone. One of those who got in each other's way
-            // came through, or it was somebody else, who may be done by now; but whoever keeps the file for good is not
-            // waited for.
+            // After a recovery the obstacle of other members may be gone. If members got in each other's way, one of
+            // them came through; another process may be done by now. A process that keeps the file is not waited for.
             const bool helps = recovered || (in_use && !in_use_before);
             in_use_before = in_use && !recovered;
             if (helps && rounds-- > 0) continue;
-            // Only the last one to tell finds a file whole that all have to recover, and has nothing to say if it was
-            // whole before.
+            // The last node of a joint recovery finds the file whole and reports it. A file that was whole gives no
+            // report.
             if (unusable && once_more) {
                 once_more = false;
                 continue;

@@ -19,13 +19,13 @@ SharedFile::SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Te
     : ProgramFile(engine), state_{std::move(engine), std::move(team), {}, {}, false, {}, {}} {}
 
 SharedFile::~SharedFile() {
-    // Only after an open that failed: nothing is staged yet.
+    // Attached only after an open that failed, when no byte is staged yet.
     if (state_.attached) (void)engine_->detach(file_, true);
 }
 
 // ---- opening ---------------------------------------------------------------------------------------------
 
-// What this member can say of itself, and, in `warning`, to the user.
+// Fills `me` with this member's facts, and `warning` with a text for the user.
 Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning) {
     FOREBAY_TRY(opened.status());
     if (opened.value().file->forwarded() != nullptr) sharing_ = &forwarded_;
@@ -43,7 +43,7 @@ Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& m
     FOREBAY_TRY(process.status());
     me.process = process.value();
     me.staged = file_->staged() ? 1 : 0;
-    // Without room for a log this member cannot stage, and so none of them does.
+    // If one member has no room for a log, no member stages.
     if (const Status room = me.staged != 0 ? file_->take_first_segment() : Status::ok(); !room) {
         me.staged = 0;
         if (options.strict || room.code() != Code::kNoSpace) return room;
@@ -75,7 +75,7 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     });
     const auto told = team->gather(introduced, introduction);
     if (!told) return told.status();
-    // All find the same, and need no memory for it.
+    // All members decode the same bytes, without allocating.
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         auto one = decode(told.value()[rank]);
         if (!one) return one.status();
@@ -85,11 +85,11 @@ Result<SharedFile::Opened> SharedFile::open(std::shared_ptr<stage::Engine> engin
     return result;
 }
 
-// All or none stage: else one member would not see what another one has staged.
+// All members stage, or none: a member would not see bytes that another member has staged.
 Status SharedFile::choose_sharing(const std::vector<Introduction>& all, const Introduction& me, std::string& warning) {
     if (std::ranges::any_of(all, [](const Introduction& one) { return one.staged == 0; })) return stay_unstaged();
     Team& team = *state_.team;
-    // For all ranks; a warning is not worth failing for.
+    // Warns on rank 0, for all ranks. A warning that lacks memory is dropped.
     const auto warn = [&](auto&& text) {
         if (team.rank() != 0) return;
         (void)attempt([&] { warning += (warning.empty() ? "" : "; ") + text(); });
@@ -113,7 +113,7 @@ Status SharedFile::choose_sharing(const std::vector<Introduction>& all, const In
     }
     const Status joined = grouped.join(node);
     if (joined.code() == Code::kNoSpace && !grouped.joined()) {
-        // That is the same for all, and none has joined: the drainer of a node has no room for the board.
+        // All members see the same failure, and none has joined: the drainer of a node has no room for the board.
         if (team.rank() == 0) warning.clear();
         warn([&] { return unstaged(joined); });
         return stay_unstaged();
@@ -123,11 +123,11 @@ Status SharedFile::choose_sharing(const std::vector<Introduction>& all, const In
     return joined;
 }
 
-// Everything is written through, as no member has a log. What another member has written is there at once.
+// No member has a log, so all writes go to the target, where every other member sees them at once.
 Status SharedFile::stay_unstaged() {
     if (several_nodes_.journal() != nullptr) FOREBAY_TRY(several_nodes_.end_consistency());
     return state_.team->agree(attempt([&] {
-        if (!file_->staged()) return Status::ok();   // counted when it was attached
+        if (!file_->staged()) return Status::ok();   // the attach has counted it
         engine_->count_never_staged(ledger::AsideReason::kStagingArea);
         return file_->step_aside(ledger::AsideReason::kStagingArea);
     }));
@@ -149,7 +149,7 @@ void SharedFile::defer_error(Status failure, stage::ByteClass of) noexcept {
 
 Status SharedFile::agree_on_write(const Status& mine) {
     const Status outcome = agree(mine);
-    state_.untold = Status::ok();   // all know
+    state_.untold = Status::ok();   // all members know the failure
     sharing_->collective_write_done();
     return outcome;
 }

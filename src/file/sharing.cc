@@ -9,7 +9,7 @@ namespace forebay::file {
 
 namespace {
 
-// What each member says of itself when all have come to the close.
+// Bits of the word that each member gives at the close.
 constexpr std::uint64_t kIncomplete = 1, kMayDefer = 2, kHasFailure = 4;
 
 bool any_says(Team::Words words, std::uint64_t what) {
@@ -34,7 +34,7 @@ void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared
 
 void SharedState::end_claim() noexcept { file::end_claim(*engine, *file, std::move(claim)); }
 
-// By MPI, not asleep on the board: what another rank still waits for in MPI may need this one to be in MPI too.
+// Uses MPI, and does not sleep on the board: another rank may need this one in MPI to finish its own MPI call.
 Status Sharing::meet() {
     const Meeting meeting(journal());
     return state_.team->barrier();
@@ -52,7 +52,7 @@ void Sharing::abandon(const Status& why) noexcept {
 
 Sharing::Detached Sharing::close(AfterClose afterwards) {
     stage::Engine& engine = *state_.engine;
-    // After it nothing is left to be written. If it fails the rest tells why; what is needed for undoing stays.
+    // After a success no byte is left to be written. A failure is reported by the steps below; the undo journal stays.
     Status committed = commit_before_close();
     state_.attached = false;
     std::optional<stage::WaitedClose> waits = stage::WaitedClose::kShared;
@@ -89,7 +89,7 @@ Sharing::Detached Sharing::close(AfterClose afterwards) {
         engine.closes().count_waited(waits.value_or(stage::WaitedClose::kShared));
         closed.outcome = close_now(whole, std::move(committed));
     }
-    // What failed after an earlier close: on whichever member, all report it.
+    // All members report a failure that followed an earlier close, on any member.
     if (any_failed)
         if (Status told = agree(before); closed.outcome) closed.outcome = std::move(told);
     return closed;
@@ -101,7 +101,7 @@ Status Sharing::close_now(const Status& whole, Status committed) {
     if (!outcome) return outcome;
     const Status untold = state_.take_deferred_error();
     const auto told = state_.team->agree(given_back, untold ? 1 : 0);
-    // The board goes last: without it recovery could not tell what the others' logs mean.
+    // The board goes last: recovery needs it to read the logs of the others.
     if (told) remove_common_files();
     return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
 }
@@ -110,10 +110,10 @@ Status WithoutLog::write(std::span<const Part> parts, stage::ByteClass byte_clas
     return attempt([&] { return state_.file->write(parts, byte_class); });
 }
 
-// All have made their writes; those who act do so; the others go on once they have.
+// Waits for the writes of all members, calls `act` on the acting members, and returns on all after them.
 template <class Act>
 Status WithoutLog::by_those_who_act(Act&& act, Untold untold) {
-    // With a write missing it is no state to come back to.
+    // A state without the failed write must not replace the last commit.
     FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
     return agree(acts() ? attempt(act) : Status::ok());
 }
@@ -134,7 +134,7 @@ Status WithoutLog::step_aside(ledger::AsideReason reason) {
 Status WithoutLog::end_part(const Status& whole, Status committed) {
     if (!whole) state_.file->withhold(copy_of(whole, "a write failed"));
     const Status mine = state_.engine->detach(state_.file, true);
-    state_.end_claim();   // others may open the file as soon as any member has closed it
+    state_.end_claim();
     return agree(mine ? committed : mine);
 }
 

@@ -1,12 +1,11 @@
-// How the members of a team share a file: the part of a SharedFile (file/shared_file.h) that differs by how it is
-// staged.
+// The part of a SharedFile (file/shared_file.h) that differs by how its members stage the file.
 //
-//   Unstaged      no member has a log: each writes the target
-//   Forwarded     a staging server stages it: each member forwards its writes, and rank 0 acts for all
+//   Unstaged        no member has a log: each writes the target
+//   Forwarded       each member forwards its writes to a staging server, and rank 0 acts for all
 //   OnOneNode       the members stage together, and the lowest rank drains (file/on_one_node.h)
 //   OnSeveralNodes  each node stages its own raw data (file/on_several_nodes.h)
 //
-// A file that steps aside becomes Unstaged. Thread-safety, blocking and what is collective: as the calls of SharedFile.
+// A file that steps aside becomes Unstaged. Thread-safety, blocking and collective calls: like SharedFile.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +19,22 @@
 
 namespace forebay::file {
 
-// What a member knows of the file, however it is shared.
+// One member's state of the file, common to all kinds of sharing.
 struct SharedState {
     std::shared_ptr<stage::Engine> engine;
     std::shared_ptr<Team> team;
     std::shared_ptr<stage::StagedFile> file;
     std::unique_ptr<io::Claim> claim;
     bool attached = false;   // to the engine
-    Status untold;           // the first failure since the last commit that only this rank knows of
-    Status incomplete;       // the first failed write of metadata: the file lacks them, whatever is written later
+    Status untold;           // the first failure since the last commit that only this rank knows
+    Status incomplete;       // the first failed write of metadata, which the file lacks from then on
 
-    // For all ranks, at a commit or the close.
+    // Returns the failure that a commit or the close has to report on all ranks, and forgets `untold`.
     [[nodiscard]] Status take_deferred_error() noexcept;
-    void end_claim() noexcept;   // as below
+    void end_claim() noexcept;
 };
 
-// Other programs may write the file, unless writes of what its log still holds may be in flight.
+// Lets other programs write the file, unless writes of bytes that its log still holds may be in flight.
 void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept;
 
 class Sharing {
@@ -57,10 +56,10 @@ class Sharing {
     virtual Status expose_offsets() { return state_.file->expose_offsets(); }
     virtual Status await_drained() { return state_.file->drain_present(); }
     [[nodiscard]] virtual bool on_several_nodes() const noexcept { return false; }
-    // The members staged the file together, and do so no more: it is Unstaged from now on.
+    // The members no longer stage the file together: it becomes Unstaged.
     [[nodiscard]] virtual bool has_ended() const noexcept { return false; }
     [[nodiscard]] virtual undo::UndoJournal* journal() const noexcept { return nullptr; }
-    virtual void finish_unclosed() noexcept { state_.claim.reset(); }   // nothing is staged
+    virtual void finish_unclosed() noexcept { state_.claim.reset(); }   // no byte is staged
 
     // ---- collective -----------------------------------------------------------------------------
 
@@ -74,25 +73,25 @@ class Sharing {
     Detached close(AfterClose afterwards);
 
   protected:
-    // Whether the others are told a failure that only one rank knows of yet.
+    // Says if a step also reports a failure that only one rank knows yet.
     enum class Untold : bool { kKeep, kTell };
 
     // The steps of the close, in this order.
-    // What has to be committed while all members can still fail together.
+    // Commits while all members can still fail together.
     virtual Status commit_before_close() { return Status::ok(); }
-    // Why this member's close waits for its drain; nothing: as far as it is concerned it need not.
+    // Returns the reason why this member's close waits for the drain, or nothing if this member need not wait.
     virtual std::optional<stage::WaitedClose> why_close_waits() { return stage::WaitedClose::kShared; }
-    // The log can bring back the last commit, which is better than a file that lacks metadata.
+    // Returns true if recovery can restore the last commit, which is better than a file that lacks metadata.
     [[nodiscard]] virtual bool keeps_last_commit() const noexcept { return false; }
-    // A member is gone: the others do not wait for it.
+    // A member is gone: gives up without waiting for it.
     virtual void abandon(const Status& why) noexcept;
-    // Commits, so that the drain may follow the close. Returns false if the file is closed at once; `waits` says why.
+    // Commits, so that the drain may follow the close. Returns false if the close drains; `waits` is then the reason.
     virtual bool defer(std::optional<stage::WaitedClose>& /*waits*/) { return false; }
     virtual void finish_later(AfterClose /*afterwards*/) noexcept {}
-    // Ends this member's part. `whole`: the failure that keeps the last commit from being replaced. Returns the outcome
-    // on all members, with `committed`, which was the outcome of the first step.
+    // Ends this member's part. `whole` is a failure that keeps the file at its last commit. Returns the outcome on all
+    // members. If all parts end well, that is `committed`, the outcome of the first step.
     virtual Status end_part(const Status& whole, Status committed) = 0;
-    // All parts have ended well.
+    // Called after all parts have ended well.
     virtual Status give_back(const Status& /*outcome*/) { return Status::ok(); }
     virtual void remove_common_files() noexcept {}
 
@@ -102,7 +101,7 @@ class Sharing {
     Status close_now(const Status& whole, Status committed);
 };
 
-// Without a log: what a member has written is in the target, or at the staging server, at once.
+// A file without a log: each write goes to the target, or to the staging server, at once.
 class WithoutLog : public Sharing {
   public:
     using Sharing::Sharing;
@@ -111,7 +110,7 @@ class WithoutLog : public Sharing {
     Status step_aside(ledger::AsideReason reason) override;
 
   protected:
-    // Whether this member makes the calls that change the whole file.
+    // Returns true if this member makes the calls that change the whole file.
     [[nodiscard]] virtual bool acts() const noexcept = 0;
     Status end_part(const Status& whole, Status committed) override;
     template <class Act>

@@ -15,7 +15,7 @@ namespace forebay::file {
 
 namespace {
 
-// A failure as a word: code, errno, the length of its text, and that it is one.
+// A failure as a word: code, errno, length of its text, and the bit kFailure.
 constexpr unsigned kErrnoShift = 8, kLengthShift = 32;
 constexpr std::uint64_t kErrnoMask = (std::uint64_t{1} << (kLengthShift - kErrnoShift)) - 1;
 constexpr std::uint64_t kFailure = std::uint64_t{1} << 63;
@@ -30,7 +30,7 @@ std::uint64_t to_word(const Status& failure) noexcept {
            kFailure;
 }
 
-// Texts go in pieces, so that nobody needs memory to take part.
+// A text travels in pieces, so that a member needs no memory to take part.
 using Piece = std::array<std::byte, 1024>;
 
 }   // namespace
@@ -99,7 +99,7 @@ Result<Gathered> Team::gather(const Status& ready, std::span<const std::byte> mi
     if (Status agreed = agree(prepared, mine.size(), lengths); !agreed) return agreed;
     std::partial_sum(lengths.begin(), lengths.end(), gathered.ends_.begin());
     const std::size_t total = gathered.ends_.back();
-    // MPI counts with int. All see the same, here and below.
+    // MPI counts with int. All members see the same total here and below.
     if (total > INT_MAX) return Status(Code::kInternal, "the members of a team have too much to tell each other");
     if (total > members * kGatheredAhead) FOREBAY_TRY(agree(attempt([&] { gathered.bytes_.reserve(total); })));
     gathered.bytes_.resize(total);

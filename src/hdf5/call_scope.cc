@@ -29,14 +29,14 @@ bool CallScope::add_failed(const std::shared_ptr<OpenFile>& file) noexcept {
         .is_ok();
 }
 
-// Outside of any call, or without memory, nobody can report it but the file's next flush or close, or the session.
+// Outside of any call, or without memory, the file's next flush or close reports the failure, or the session.
 void CallScope::note_failed(const std::shared_ptr<OpenFile>& file) noexcept {
     if ((innermost_ != nullptr && innermost_->add_failed(file)) || !file->closed()) return;
     if (Status failure = file->take_failure(During::kClose); !failure)
         Session::get().keep_unreported(std::move(failure));
 }
 
-// A flush that nobody was told of is forgotten: the staged file keeps why it failed, for its next flush.
+// Drops a flush's failure that no call reported: the staged file keeps the reason for its next flush.
 void CallScope::pass_on() noexcept {
     each_failed([&](const std::shared_ptr<OpenFile>& file) {
         if (outer_ == nullptr) (void)file->take_failure(During::kFlush);

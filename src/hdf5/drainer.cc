@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::chrono::seconds kComesUpWithin{10};
 
-// Where a build or an installation has it: beside the folder of the plugin, or that of its folder.
+// Builds and installations put the command beside the plugin's folder, or beside a folder above it.
 std::string find_command() {
     Dl_info self{};
     if (dladdr(reinterpret_cast<const void*>(&leave_to_drainer), &self) == 0) return {};

@@ -1,4 +1,4 @@
-// The process that drains what this one leaves at its end (close=linger).
+// Hands the files that are still to drain at the process's end to another process (close=linger).
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace forebay::hdf5 {
 
-// Starts `forebay drain --finish DIRECTORY`, the command that belongs to this plugin, and returns once it has taken
-// over the directory of this process. To be called at the end of the process. Fails, and says so on standard error, if
-// the command is missing or is not ready within ten seconds: nothing is taken over. Blocks.
+// Starts this plugin's command `forebay drain --finish DIRECTORY`, and returns after it has taken over this process's
+// directory. Call it at the end of the process. Fails with a line on standard error if the command is missing or not
+// ready within ten seconds; then no file is taken over. Blocks.
 [[nodiscard]] Status leave_to_drainer(const std::string& directory);
 
 }   // namespace forebay::hdf5

@@ -1,9 +1,8 @@
-// Under which name this plugin serves HDF5, and what its text means.
+// The name under which this plugin serves HDF5, and the meaning of its connector text.
 //
-// The same sources are linked twice: as `forebay` and as a drop-in for the Cache VOL connector `cache_ext`. They differ
-// in one file of src/hdf5/identity each, which defines what is declared here. docs/migrating.md.
-//
-// Thread-safety: any thread. Blocking: `read_text` reads a file at most.
+// One set of sources is linked several times: as `forebay` and as drop-ins for other connectors. One file of
+// src/hdf5/identity defines these functions for each plugin. docs/migrating.md.
+// Thread-safety: any thread. `read_text` may block on one file; no other call blocks.
 #pragma once
 
 #include <string>
@@ -18,31 +17,30 @@ namespace forebay::hdf5 {
 struct Identity {
     const char* name;
     H5VL_class_value_t value;
-    bool names_configuration = false;   // information objects that programs fill in have a name for that at their end
+    bool names_configuration = false;   // information objects that programs fill in end with a configuration name
 };
 [[nodiscard]] const Identity& identity() noexcept;
 
 using cache_vol::Switch;
 
-// What a connector's text comes to.
 struct TextMeaning {
     LoadedOptions loaded;
-    Switch writes = Switch::kOn, reads = Switch::kOn;   // which files are staged, and which are read through the cache
-    std::vector<std::string> notices;                   // each to be told a job once
-    std::string notice_of_user;                         // the one of them to be told a user once
-    bool fails_in_event_set = false;   // failures of asynchronous calls go there (connector/call_report.h)
+    Switch writes = Switch::kOn, reads = Switch::kOn;   // files that are staged, and that are read through the cache
+    std::vector<std::string> notices;                   // each is told once in a job
+    std::string notice_of_user;                         // the notice that is told a user once
+    bool fails_in_event_set = false;   // event sets get the failures of asynchronous calls (connector/call_report.h)
 };
 [[nodiscard]] TextMeaning read_text(const std::string& text);
 
-// The text that counts for a file: the connector's own, and what else the file access list says.
+// Returns the text that counts for a file: the connector's own, and settings of the file access list.
 [[nodiscard]] std::string text_of_list(hid_t file_access_list, const std::string& connector_text);
 
-// A dataset that is opened is fetched into the read cache as a whole.
+// Returns true if the open of a dataset fetches the whole dataset into the read cache.
 [[nodiscard]] bool prefetches_at_open();
-// Closing a dataset does not wait for what was begun asynchronously (OpenFile::closes_at_once), in all files.
+// Returns true if, in all files, the close of a dataset waits for no asynchronous operation (OpenFile::closes_at_once).
 [[nodiscard]] bool closes_at_once();
 
-// In the process's environment: what load_options needs.
+// The process's environment, for load_options.
 [[nodiscard]] const char* look_up_variable(const char* name) noexcept;
 [[nodiscard]] std::vector<std::string> forebay_variables();
 

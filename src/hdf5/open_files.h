@@ -1,11 +1,10 @@
-// The files that the drivers have open for HDF5, for the connector to find.
+// The files that the drivers have open for HDF5. The connector looks them up here.
 //
-// HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno), the same to both sides, and never the same twice
-// in one library. It stores the number once the driver's `open` has returned, so it is read when it is asked for.
-// Several opens of one file share one H5FD_t, and with it one OpenFile, unless the driver is the MPI driver: HDF5 opens
-// that anew each time, and those opens have a SharedFile in common.
-//
-// Thread-safety: all calls from any thread. Nothing blocks.
+// HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno). Driver and connector see the same number, and one
+// library never reuses it. HDF5 stores the number after the driver's `open`, so `find` reads it anew. Several opens of
+// one file share one H5FD_t, and so one OpenFile. But HDF5 opens the MPI driver anew each time; they share a
+// SharedFile.
+// Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <atomic>
@@ -27,29 +26,29 @@ class OpenFiles {
   public:
     static OpenFiles& get();
 
-    // From the driver's `open` to its `close`.
+    // The driver calls these in its `open` and `close`.
     void add(const H5FD_t& handle, const std::shared_ptr<OpenFile>& file);
     void remove(const H5FD_t& handle) noexcept;
-    // Null: no file of ours has this number.
+    // Returns null if no file of forebay has this number.
     [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
-    // The only one there is. Null: there are none, or several.
+    // Returns the only open file, or null if there are none or several.
     [[nodiscard]] std::shared_ptr<OpenFile> only();
-    // The only one that was opened by this name. Null: there are none, or several.
+    // Returns the only file that was opened by this name, or null.
     [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
 
     // ---- files that ranks open together ----
 
     [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }
-    // What the ranks share of the file with this identity. Null: it is not open for writing.
+    // Returns the file with this identity that ranks write together, or null if none is open for writing.
     [[nodiscard]] std::shared_ptr<file::SharedFile> shared(const io::Identity& identity);
-    // The only one there is. Null: there are none, or several.
+    // Returns the only such file, or null.
     [[nodiscard]] std::shared_ptr<file::SharedFile> only_shared();
     [[nodiscard]] std::vector<std::shared_ptr<file::SharedFile>> on_several_nodes();
-    // For the end of the process. Nothing: another thread is at it all the time.
+    // Used at the end of the process. Returns nothing if another thread holds the lock all the time.
     [[nodiscard]] std::optional<std::vector<std::shared_ptr<file::SharedFile>>> all_shared_within(
         std::chrono::milliseconds at_most);
 
-    // An object without a link may be open: closing it frees what it holds.
+    // An object without a link may be open; its close frees its space.
     void note_unlinked() noexcept {
         if (any_with_mpi()) unlinked_.store(true, std::memory_order_relaxed);
     }
@@ -66,7 +65,7 @@ class OpenFiles {
     std::atomic<bool> unlinked_{false};
 };
 
-// Of a file object of the connector beneath. Null: HDF5 does not tell, or it is no file of ours.
+// Returns the file of a file object of the connector beneath, or null if no file of forebay has its number.
 [[nodiscard]] std::shared_ptr<OpenFile> open_file_of(void* under, hid_t connector);
 
 }   // namespace forebay::hdf5

@@ -1,7 +1,7 @@
-// Whether the program has paused forebay: the files that it opens meanwhile are neither staged nor cached.
+// Pauses forebay: files that the program opens meanwhile are neither staged nor cached.
 //
-// One count for all copies of the plugin in the process: a copy uses that of the plugin that has loaded it.
-// Thread-safety: any thread. Nothing blocks. A forked child begins with the count of its parent.
+// All copies of the plugin in the process use the count of the plugin that has loaded them. Thread-safety: any thread.
+// No call blocks. A forked child begins with the count of its parent.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,10 @@ namespace forebay::hdf5 {
 using PauseCount = std::atomic<std::uint64_t>;
 
 void pause() noexcept;
-[[nodiscard]] bool resume() noexcept;   // false: it is not paused
+[[nodiscard]] bool resume() noexcept;   // returns false if it is not paused
 [[nodiscard]] bool is_paused() noexcept;
 
 [[nodiscard]] PauseCount& pause_count() noexcept;
-void use_pause_count(PauseCount& count) noexcept;   // another copy's
+void use_pause_count(PauseCount& count) noexcept;   // of another copy
 
 }   // namespace forebay::hdf5

@@ -1,4 +1,4 @@
-// The functions of forebay/forebay.h of the process and by path: what a program asks forebay for, beside HDF5.
+// The functions of forebay/forebay.h about the process, and by path.
 #include <dlfcn.h>
 #include <forebay/forebay.h>
 #include <sys/stat.h>
@@ -20,7 +20,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Null: `problem` says why, as an error number.
+// Returns null and sets `problem`, an error number.
 std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     struct stat seen{};
     if (path == nullptr || ::stat(path, &seen) != 0) {
@@ -50,7 +50,7 @@ int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets
     return error_number(file->prefetch(ranges));
 }
 
-// Has the first of the other copies act that knows the file. Returns an error number.
+// Calls the other copies until one knows the file. Returns an error number.
 template <class Function, class Ask>
 int ask_copies(const char* name, Ask&& ask) {
     for (void* const copy : loaded_copies()) {
@@ -62,7 +62,7 @@ int ask_copies(const char* name, Ask&& ask) {
     return ENOENT;
 }
 
-// Returns as all functions of forebay.h do. `act` returns an error number.
+// Sets errno and returns 0 or -1, like all functions of forebay.h. `act` returns an error number.
 template <class Act>
 int outcome_of(Act&& act) noexcept {
     int number = 0;

@@ -33,7 +33,7 @@ void tell(const Options& options, std::string_view message, Audience audience) n
         if (rank && !rank->on_first_node && audience != Audience::kNode) return;
         if (audience == Audience::kUser) mine = area::is_first_to_tell(options, message, std::nullopt);
         else if (rank) mine = area::is_first_to_tell(options, message, rank->launcher);
-    } catch (...) {   // without memory the notice is printed again
+    } catch (...) {   // short of memory, the notice is printed again
         mine = true;
     }
     if (mine) warn_once(message);

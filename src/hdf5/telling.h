@@ -1,8 +1,8 @@
 // Notices that many processes would print alike.
 //
-// Ranks of one job read the same connector text, and so does each job of a user who copies a line from a document. The
-// first process that comes to such a notice tells the others by a file (area/told.h). Thread-safety: any thread.
-// Blocks on reading /proc, and on metadata of a local file system.
+// The ranks of one job read the same connector text, and so do the jobs of a user who copies a line from a document.
+// The first process with a notice tells the others by a file (area/told.h). Thread-safety: any thread. Blocks on
+// reading /proc, and on metadata of a local file system.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 namespace forebay::hdf5 {
 
 enum class Audience : std::uint8_t {
-    kUser,   // told once
-    kJob,    // told once in each job, by a rank of the node of rank 0
-    kNode    // told once in each job and on each of its nodes, which may differ in this
+    kUser,
+    kJob,   // told once in each job, by a rank of the node of rank 0
+    kNode   // told once on each node of a job
 };
 
-// As warn_once, unless another process has told it already. A process that is no rank is a job of its own.
+// Like warn_once, unless another process has printed the notice. A process that is no rank is a job of its own.
 void tell(const Options& options, std::string_view message, Audience audience) noexcept;
 
 }   // namespace forebay::hdf5

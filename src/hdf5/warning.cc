@@ -25,7 +25,7 @@ void warn_once(std::string_view message) noexcept {
         const OwnWrite own;
         while (::write(STDERR_FILENO, line.data(), line.size()) < 0 && errno == EINTR) {
         }
-    } catch (...) {   // no memory for a warning: nothing better can be done
+    } catch (...) {   // no memory for the warning, so it is dropped
     }
 }
 

@@ -1,8 +1,7 @@
-// Tells the user, on standard error, what nobody would otherwise see.
+// Writes a line for the user to standard error.
 //
-// forebay does not print. This is the one exception: a program that runs natively because an option is
-// unusable would otherwise just be slow, and a plugin that cannot serve the library has no error stack
-// to write to. The functions write one line with write(2), never through stdio.
+// forebay does not print otherwise. But an unusable option would just make a program slow, and a plugin that cannot
+// serve the library has no error stack. Writes with write(2), never through stdio.
 #pragma once
 
 #include <string_view>

@@ -19,7 +19,7 @@ bool find_calls(file::FindMpiFunction find) noexcept {
 
 #else
 
-// The linker has found them. But they may be of another copy of this MPI than the program's.
+// The linker has found the functions, but maybe in another copy of this MPI than the program's.
 bool find_calls(file::FindMpiFunction find) noexcept {
     return find("MPI_Comm_rank") == reinterpret_cast<void*>(&MPI_Comm_rank);
 }

@@ -1,11 +1,11 @@
-// The functions of MPI that this room calls, as the program has them.
+// The MPI functions that this room calls. The room includes this header instead of mpi.h.
 //
 // Every MPI of MPICH's binary interface (MPICH, Intel MPI, Cray MPICH, MVAPICH) has the same functions and constants,
-// under names of its own for the library: libmpi.so.12, libmpich.so.12 and others. So the adapter for them is linked
-// with none: one adapter serves them all, and never brings a second MPI into the process. It calls through the
-// addresses that the plugin finds in the MPI that is there. The one for Open MPI is linked with it, as its constants
-// are variables of the library, which is libmpi.so.40 since version 3.
-// What this room includes instead of mpi.h. Thread-safety: addresses are found once, before the first call.
+// in a library of its own name: libmpi.so.12, libmpich.so.12 and others. So one adapter, linked with none of them,
+// serves them all and never brings a second MPI into the process. It calls the addresses that the plugin finds in the
+// program's MPI. Open MPI's constants are variables of its library, libmpi.so.40 since version 3, so its adapter links
+// to it.
+// Thread-safety: `find_calls` runs once, before the first call.
 #pragma once
 
 #include <mpi.h>
@@ -14,7 +14,7 @@
 
 namespace forebay::mpi {
 
-// False: one is missing, or the linker has found those of another MPI.
+// Returns false if a function is missing, or if the linker has found those of another MPI.
 [[nodiscard]] bool find_calls(file::FindMpiFunction find) noexcept;
 
 }   // namespace forebay::mpi

@@ -1,4 +1,4 @@
-// What MPI's functions return, as a Status.
+// Turns the result of an MPI function into a Status. `what` is the function's name.
 #pragma once
 
 #include "base/status.h"

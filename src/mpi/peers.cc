@@ -22,15 +22,15 @@ namespace forebay::mpi {
 
 namespace {
 
-constexpr std::size_t kLeftMax = 8;   // windows that were left and could not be freed yet: then no more are made
+constexpr std::size_t kLeftMax = 8;   // windows left but not freed; at this number no more are made
 
-// What a rank tells of itself; the name of its node follows.
+// One rank's part of the gathered facts; the name of its node follows.
 struct Told {
-    std::uint64_t joins = 0;   // 1: it can
+    std::uint64_t joins = 0;
     std::uint64_t nonce = 0;
     cache::Version version;
     std::uint64_t left_count = 0;
-    std::array<std::uint64_t, kLeftMax> left{};   // the windows that it has left
+    std::array<std::uint64_t, kLeftMax> left{};
 };
 
 Told told_by(std::span<const std::byte> bytes) noexcept {
@@ -43,20 +43,19 @@ std::string_view node_of(std::span<const std::byte> bytes) noexcept {
     return {reinterpret_cast<const char*>(name.data()), name.size()};
 }
 
-// A file system has another device number on each node.
+// The device number of a file system differs between nodes.
 bool same_version(cache::Version one, const cache::Version& other) noexcept {
     one.identity.device = other.identity.device;
     return one == other;
 }
 
-// All windows of the process, in the order in which they were made. MPI ends them if nobody has before.
+// All windows of the process, in the order of their making. The end of MPI ends the remaining ones.
 class AllWindows {
   public:
     static AllWindows& get() {
         static Immortal<AllWindows> all;   // MPI's end may come after static objects are destroyed
         return *all;
     }
-    // Local.
     [[nodiscard]] Status watch_end() {
         if (watched_) return Status::ok();
         int key = MPI_KEYVAL_INVALID;
@@ -74,7 +73,7 @@ class AllWindows {
         for (const auto& one : live_)
             if (one->left() && told.left_count < kLeftMax) told.left[told.left_count++] = one->id();
     }
-    // Collective: those that all ranks of this team, and no others, have left.
+    // Collective. Ends the windows that all ranks of this team, and no others, have left.
     void end_left(const file::Gathered& all) noexcept {
         const Told first = told_by(all[0]);
         for (std::uint64_t i = 0; i < std::min<std::uint64_t>(first.left_count, kLeftMax); ++i) {
@@ -86,14 +85,13 @@ class AllWindows {
             }
             if (!everywhere) continue;
             const auto found = std::ranges::find_if(live_, [&](const auto& one) { return one->id() == id; });
-            // All ranks of the team have it, so they know the same number of its ranks.
+            // All ranks of the team hold the window, so they agree on the number of its ranks.
             if (found == live_.end() || (*found)->ranks() != static_cast<int>(all.size())) continue;
             (*found)->end();
             live_.erase(found);
         }
     }
 
-    // To the end of the process.
     void keep(std::shared_ptr<WindowPeers> unfinished) noexcept {
         (void)attempt([&] { kept_.push_back(std::move(unfinished)); });
     }
@@ -107,7 +105,7 @@ class AllWindows {
     bool watched_ = false;
 };
 
-// The same on all ranks. `leaders` is filled in as memory allows.
+// Gives the same answer on all ranks.
 bool all_join(const file::Gathered& all) noexcept {
     const Told first = told_by(all[0]);
     bool several = false, may = true;
@@ -138,7 +136,7 @@ WindowPeers::Setup setup_of(const file::Gathered& all, std::size_t self, cache::
     return setup;
 }
 
-// Collective. Null on all, or on none. Where it fails in the middle what was made stays to the end of the process.
+// Collective. Returns null on all ranks or on none. After a failure halfway the windows stay until the process ends.
 std::shared_ptr<WindowPeers> make_windows(file::Team& team, MPI_Comm communicator, const file::Gathered& all,
                                           cache::CachedFile::Exposed exposed) noexcept {
     std::shared_ptr<WindowPeers> made;
@@ -152,7 +150,7 @@ std::shared_ptr<WindowPeers> make_windows(file::Team& team, MPI_Comm communicato
         return nullptr;
     for (const auto make : {&WindowPeers::make_directory, &WindowPeers::make_maps, &WindowPeers::make_replicas}) {
         if (team.agree((*made.*make)(communicator))) continue;
-        // Others may have a window that this rank does not have. What it shows has to stay.
+        // Other ranks may have a window that this rank lacks. The memory that it exposes has to stay.
         AllWindows::get().keep(std::move(made));
         return nullptr;
     }

@@ -1,9 +1,9 @@
-// Joining the caches of several nodes: who takes part, and the windows' lives.
+// Joins the caches of several nodes, and ends the windows that do so.
 //
-// Windows are made in the collective open. Their end is collective too, and blocks, but closing a file that is open
-// for reading does not: ranks may close files in different orders, and one may compute for long before it does. So
-// `leave` only takes note. Windows that all of their ranks have left end in the next open by the same ranks, or with
-// MPI (a callback of MPI_COMM_SELF, in the order in which they were made, which is the same everywhere).
+// The collective open makes the windows. Their end is collective too and blocks, but a close after reading does not:
+// ranks may close files in different orders, and one may compute for long before it closes. So `leave` only notes the
+// end. Windows that all their ranks have left end in the next open by the same ranks, or with MPI. A callback of
+// MPI_COMM_SELF ends them, in their order of making, equal on all ranks.
 #pragma once
 
 #include "file/mpi_adapter.h"

@@ -31,7 +31,6 @@ class CommunicatorWindow final : public file::Window {
         (void)MPI_Win_unlock_all(window_);
         (void)MPI_Win_free(&window_);
     }
-    // Collective.
     Status create(std::span<std::byte> mine, MPI_Comm communicator) {
         FOREBAY_TRY(check(MPI_Win_create(mine.data(), static_cast<MPI_Aint>(mine.size()), 1, MPI_INFO_NULL,
                                          communicator, &window_),
@@ -66,7 +65,7 @@ class CommunicatorTeam final : public file::Team {
             team->begins_.resize(members);
             return Status::ok();
         });
-        // All have a team, or none.
+        // All ranks have a team, or none.
         const int made = mine ? 1 : 0;
         int all = 0;
         if (const Status told = check(MPI_Allreduce(&made, &all, 1, MPI_INT, MPI_MIN, communicator), "MPI_Allreduce");
@@ -80,7 +79,7 @@ class CommunicatorTeam final : public file::Team {
     }
     ~CommunicatorTeam() override {
         int finalized = 0;
-        // A program may end MPI before HDF5; the communicator is gone then.
+        // A program may end MPI before HDF5, and the communicator with it.
         if (communicator_ != MPI_COMM_NULL && MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0)
             (void)MPI_Comm_free(&communicator_);
     }
@@ -102,7 +101,7 @@ class CommunicatorTeam final : public file::Team {
 
     Result<std::unique_ptr<file::Window>> expose(std::span<std::byte> mine) override {
         std::unique_ptr<CommunicatorWindow> window;
-        // Its end is collective too: all have one, or none.
+        // The window's end is collective too, so all ranks have a window, or none.
         FOREBAY_TRY(agree(attempt([&] { window = std::make_unique<CommunicatorWindow>(); })));
         FOREBAY_TRY(window->create(mine, communicator_));
         return std::unique_ptr<file::Window>(std::move(window));
@@ -111,7 +110,7 @@ class CommunicatorTeam final : public file::Team {
   protected:
     Status gather_into(std::span<const std::byte> mine, std::span<const std::size_t> ends,
                        std::span<std::byte> all) override {
-        int begin = 0;   // the team has made sure that there are no more than INT_MAX
+        int begin = 0;   // the team has checked the total against INT_MAX
         for (std::size_t i = 0; i < ends.size(); begin += counts_[i++]) {
             counts_[i] = static_cast<int>(ends[i]) - begin;
             begins_[i] = begin;
@@ -126,7 +125,6 @@ class CommunicatorTeam final : public file::Team {
 
     MPI_Comm communicator_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1;
-    // One for each member.
     std::vector<std::uint64_t> words_;
     std::vector<int> counts_, begins_;
 };
@@ -151,7 +149,6 @@ void free_info(void* info) {
     if (hints != MPI_INFO_NULL) (void)MPI_Info_free(&hints);
 }
 
-// Ends with its group.
 class Group {
   public:
     Group() = default;
@@ -167,7 +164,7 @@ Result<file::Membership> members(const void* communicator) {
     MPI_Comm comm;
     std::memcpy(&comm, communicator, sizeof comm);
     int initialized = 0, size = 0, place = 0;
-    // A program may use sessions, without MPI_COMM_WORLD.
+    // A program may use MPI sessions, without MPI_COMM_WORLD.
     if (MPI_Initialized(&initialized) != MPI_SUCCESS || initialized == 0)
         return Status(Code::kUnsupported, "there is no MPI_COMM_WORLD");
     Group some, all;

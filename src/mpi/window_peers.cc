@@ -15,12 +15,12 @@ using cache::PeerAnswer;
 
 namespace {
 
-// So many bytes of the file in a row have one home node: what is read ahead at a time.
+// This many consecutive bytes of the file have one home node: the size of one read-ahead.
 constexpr std::uint64_t kHomeBytes = 1 << 20;
-// A node's part of the directory has no more words than this, unless pieces are as large as units.
+// A node's part of the directory has at most this many words, unless pieces are as large as units.
 constexpr std::uint64_t kWordsMax = 4 << 20;
-constexpr std::size_t kLateMax = 16;          // questions: then nobody is asked until some have ended
-constexpr std::uint64_t kTellShare = 8;       // telling is to take no more than such a part of reading the file
+constexpr std::size_t kLateMax = 16;          // late questions; at this number no more are asked
+constexpr std::uint64_t kTellShare = 8;       // an announcement may take 1/kTellShare of the time to read the file
 constexpr std::uint64_t kGetMax = 64 << 20;   // bytes
 
 std::uint64_t stripes_of(std::uint64_t file_bytes) noexcept { return (file_bytes + kHomeBytes - 1) / kHomeBytes; }
@@ -38,7 +38,7 @@ WindowPeers::WindowPeers(Setup setup) : setup_(std::move(setup)), patience_(setu
     while (piece_bytes_ < cache::kUnitBytes && stripes * (kHomeBytes / piece_bytes_) > kWordsMax) piece_bytes_ *= 2;
 }
 
-// Without `end` the windows, and what they show, are left to the end of the process.
+// If `end` was not called, the windows and the memory that they expose stay until the process ends.
 WindowPeers::~WindowPeers() {
     for (auto& question : late_) (void)question.release();
 }
@@ -51,7 +51,7 @@ Status WindowPeers::make_window(MPI_Comm communicator, io::MutableBytes memory, 
     int* model = nullptr;
     int known = 0;
     FOREBAY_TRY(check(MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &known), "MPI_Win_get_attr"));
-    // Others change this memory by plain stores.
+    // Other processes change this memory with plain stores.
     if (known == 0 || *model != MPI_WIN_UNIFIED) return {Code::kUnsupported, "MPI's windows are no part of the memory"};
     return check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window), "MPI_Win_lock_all");
 }
@@ -90,7 +90,7 @@ void WindowPeers::end() noexcept {
     for (auto& question : late_)
         if (MPI_Waitall(static_cast<int>(question->requests.size()), question->requests.data(), MPI_STATUSES_IGNORE) !=
             MPI_SUCCESS)
-            (void)question.release();   // nobody knows who still writes there
+            (void)question.release();   // a request may still write there
     late_.clear();
     for (MPI_Win* const window : {&replicas_, &maps_, &directory_}) {
         if (*window == MPI_WIN_NULL) continue;
@@ -130,7 +130,7 @@ WindowPeers::Wait WindowPeers::await(Question& question, std::uint64_t until_ns)
     }
 }
 
-// There is room: whoever asks has made sure of that.
+// The caller has made sure that there is room.
 void WindowPeers::abandon(std::unique_ptr<Question> question) noexcept {
     if (late_.size() < late_.capacity()) late_.push_back(std::move(question));
     else (void)question.release();
@@ -138,7 +138,7 @@ void WindowPeers::abandon(std::unique_ptr<Question> question) noexcept {
 
 void WindowPeers::help() noexcept {
     if (broken_) return;
-    // MPI serves others in any of its calls that looks for something.
+    // MPI serves other ranks inside each of its calls that makes progress.
     int found = 0;
     if (communicator_ != MPI_COMM_NULL)
         (void)issued(MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator_, &found, MPI_STATUS_IGNORE));
@@ -264,7 +264,7 @@ PeerAnswer WindowPeers::read(Node holder, ByteRange blocks, io::MutableBytes int
     return done ? answer : PeerAnswer::kNotAsked;
 }
 
-// The state of the holder's map, and the entries of the units.
+// Requests the state of the holder's map and the entries of the units.
 void WindowPeers::add_look(Question& question, Node holder) {
     cache::PeerView& view = question.view;
     const auto add = [&](void* to, std::size_t bytes, std::uint64_t offset) {

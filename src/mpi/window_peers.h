@@ -1,15 +1,14 @@
-// The caches of other nodes through MPI's one-sided communication, passive target only.
+// The caches of other nodes, read through MPI's one-sided communication (passive target).
 //
-// Three windows over the ranks that have opened a file. The leader of each node, its lowest rank, exposes
-//   - its part of the directory: a word for each piece of the file, 0 or the number of the node that was the last to
-//     say that it is about to have the piece, plus 1. Changed by MPI's atomics only, by MPI_REPLACE;
-//   - the presence map of its node's replica, and the replica: read only.
-// A node that tells swaps its number in: what was there before is whom to ask. So each node asks the one before it, and
-// no node has to serve all others.
+// Three windows span the ranks that have opened a file. The lowest rank of each node, its leader, exposes
+//   - its part of the directory: a word for each piece of the file, which only MPI's atomics change (MPI_REPLACE);
+//   - the presence map of its node's replica, and the replica, both read only.
+// The word is 0, or 1 plus the number of the last node that announced the piece. A node that announces a piece swaps
+// its number in, and asks the node whose number it gets. So each node asks the one before it.
 //
-// All communication is by requests, tested until a bound. One that is late is left alone: it keeps its buffers until it
-// has ended. There is no lock and no flush, which could wait for a rank that computes.
-// Source: MPI 3.1, chapter 11; sections 11.3.4 (MPI_Rget_accumulate) and 11.7.4 (progress).
+// Every communication is a request that is tested until a time limit. A late request is left alone and keeps its
+// buffers until it has ended. The class takes no lock and no flush, which could wait for a rank that computes. Source:
+// MPI 3.1, chapter 11; sections 11.3.4 (MPI_Rget_accumulate) and 11.7.4 (progress).
 #pragma once
 
 #include <cstdint>
@@ -29,22 +28,22 @@ namespace forebay::mpi {
 class WindowPeers final : public cache::Peers {
   public:
     struct Setup {
-        std::uint64_t id = 0;   // of these windows, on all ranks
-        int ranks = 0;          // that have them
+        std::uint64_t id = 0;   // of these windows, equal on all ranks
+        int ranks = 0;
         std::uint64_t file_bytes = 0;
-        std::vector<int> leaders;             // of each node
-        Node own = 0;                         // the node of this rank
-        cache::CachedFile::Exposed exposed;   // by a leader
+        std::vector<int> leaders;
+        Node own = 0;
+        cache::CachedFile::Exposed exposed;   // set on a leader
     };
     explicit WindowPeers(Setup setup);
     ~WindowPeers() override;
-    // Collective, as often as it succeeds on this rank: the caller finds out whether it did on all.
+    // Collective. The caller finds out if the calls have succeeded on all ranks.
     [[nodiscard]] Status make_directory(MPI_Comm communicator);
     [[nodiscard]] Status make_maps(MPI_Comm communicator);
     [[nodiscard]] Status make_replicas(MPI_Comm communicator);
-    // All ranks have all windows.
+    // Call this after all ranks have made all windows.
     void begin() noexcept { ready_ = true; }
-    // Collective: waits for what was late, and frees the windows.
+    // Collective. Waits for late requests, and frees the windows.
     void end() noexcept;
 
     [[nodiscard]] std::uint64_t id() const noexcept { return setup_.id; }
@@ -64,14 +63,14 @@ class WindowPeers final : public cache::Peers {
     void leave() noexcept override;
 
   private:
-    // One question with its buffers, which stay where they are until all requests have ended.
+    // One question with its buffers, which stay in place until all requests have ended.
     struct Question {
         std::vector<MPI_Request> requests;
-        std::vector<std::uint32_t> told, words;   // of the directory; checksums
+        std::vector<std::uint32_t> told, words;   // directory words; checksums
         std::vector<std::byte> bytes;
         cache::PeerView view{ByteRange{0, 1}};
     };
-    // A part of the directory, on one node.
+    // A part of the directory that lies on one node.
     struct Part {
         Node home = 0;
         std::uint64_t first_word = 0, words = 0;
@@ -87,7 +86,7 @@ class WindowPeers final : public cache::Peers {
     void abandon(std::unique_ptr<Question> question) noexcept;
     [[nodiscard]] cache::PeerAnswer ask_directory(std::unique_ptr<Question> question, const std::vector<Part>& parts,
                                                   std::uint64_t until_ns, std::vector<std::uint32_t>& answers);
-    // Until when an answer is waited for, and what is not there yet.
+    // Times until which the caller waits for an answer, and for blocks that have not arrived at the holder.
     struct Bounds {
         std::uint64_t answer_ns = 0, arrival_ns = 0;
     };
@@ -98,8 +97,8 @@ class WindowPeers final : public cache::Peers {
     const std::thread::id thread_ = std::this_thread::get_id();
     std::uint64_t piece_bytes_ = cache::kBlockBytes;
     MPI_Win directory_ = MPI_WIN_NULL, maps_ = MPI_WIN_NULL, replicas_ = MPI_WIN_NULL;
-    MPI_Comm communicator_ = MPI_COMM_NULL;         // the team's, until `leave`
-    std::vector<cache::PeerPatience> patience_;     // by node
+    MPI_Comm communicator_ = MPI_COMM_NULL;   // the team's; null after `leave`
+    std::vector<cache::PeerPatience> patience_;
     std::vector<std::unique_ptr<Question>> late_;   // has room for kLateMax
     bool ready_ = false, broken_ = false, left_ = false;
 };

@@ -5,9 +5,8 @@
 
 namespace forebay::hdf5 {
 
-// The file that the dataset is in. Asking the library for its number has a price: the object's header takes a place in
-// its metadata cache, and with MPI the library may read it collectively, while a rank may be alone here. So it is asked
-// only if there is a choice, and the file's name does not tell.
+// A question for the file's number has a cost: the object's header fills a place in HDF5's metadata cache. With MPI
+// HDF5 may read the header collectively, while a rank may be alone here. So this asks only if the name leaves a choice.
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
     const bool shared = own != nullptr && own->shared != nullptr;
@@ -20,7 +19,7 @@ std::shared_ptr<OpenFile> home_of(const Object& dataset) {
 
 namespace {
 
-// What a chunk iteration hands out is there before the program's own function sees the first address.
+// Exposes the offsets of a chunk iteration before the program's own function sees the first address.
 struct Iteration {
     const Object& dataset;
     H5D_chunk_iter_op_t visit;
@@ -35,7 +34,7 @@ struct Iteration {
     }
 };
 
-// The address that the answer holds; HADDR_UNDEF: none.
+// Returns the address in the answer, or HADDR_UNDEF if it has none.
 haddr_t address_in(const H5VL_optional_args_t& args) {
     const auto* native = static_cast<const H5VL_native_dataset_optional_args_t*>(args.args);
     const haddr_t* address = nullptr;

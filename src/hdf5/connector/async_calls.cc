@@ -23,7 +23,7 @@ DatasetBytes& bytes_of(Object& dataset) {
     return *dataset.bytes;
 }
 
-// Its values are the same in the file and in memory, and lead nowhere.
+// Returns true if the type's values are equal in file and memory, and hold no references.
 bool is_plain(hid_t type, unsigned depth = 0) {
     if (depth > kTypeDepthMax) return false;
     const H5T_class_t kind = host().H5Tget_class(type);
@@ -56,7 +56,7 @@ bool transforms(hid_t list) {
     return list != *host().H5P_LST_DATASET_XFER_ID_g && host().H5Pget_data_transform(list, nullptr, 0) > 1;
 }
 
-// What HDF5 would refuse is left to it.
+// Leaves selections that HDF5 would refuse to HDF5.
 std::optional<AtOnce> select(DatasetBytes::Selection& selection, hid_t own_space) {
     const auto points = host().H5Sget_select_npoints(selection.file);
     if (points <= 0 || points != host().H5Sget_select_npoints(selection.memory)) return AtOnce::kSelection;
@@ -96,7 +96,7 @@ std::optional<AtOnce> add_dataset(const Transfer<void*>& read, std::size_t index
     return bytes.add_pieces(dataset, selection, static_cast<std::byte*>(read.buffers[index]), pieces);
 }
 
-// The file that all datasets lie in, or none.
+// Returns the file that holds all datasets, or null if there are several.
 std::shared_ptr<OpenFile> only_file(std::size_t count, void* const datasets[]) {
     std::shared_ptr<OpenFile> file;
     for (std::size_t i = 0; i < count; ++i) {
@@ -140,7 +140,7 @@ std::shared_ptr<AsyncRequest> begin_read(const Transfer<void*>& read) {
 }
 
 void end_reads_of(const Object& dataset) noexcept {
-    if (dataset.bytes == nullptr) return;   // no read of it was asynchronous
+    if (dataset.bytes == nullptr) return;   // none of its reads was asynchronous
     const std::shared_ptr<OpenFile>& file = dataset.bytes->file();
     if (file != nullptr && file->file != nullptr) await_reads(*file->file);
 }

@@ -1,10 +1,9 @@
 // Asynchronous transfers of datasets, for event sets.
 //
-// A read whose bytes HDF5 is not needed for becomes a request: the pieces are found in the program's thread, and
-// fetched by another one that calls neither HDF5 nor MPI (stage/async_requests.h). Every other read, and every write,
-// is made before its call returns. Why a read was is counted. docs/migrating.md.
-//
-// Thread-safety: as HDF5's. Blocking: a read that is begun waits for room among the requests at most.
+// A read whose bytes do not need HDF5 becomes a request. The program's thread finds the pieces, and another thread,
+// which calls neither HDF5 nor MPI, fetches them (stage/async_requests.h). Every other read, and every write, ends
+// before its call returns; the reason is counted. docs/migrating.md.
+// Thread-safety: as HDF5's. Blocking: a new read waits for room among the requests at most.
 #pragma once
 
 #include <memory>
@@ -15,15 +14,13 @@
 
 namespace forebay::hdf5 {
 
-// Null: the read has to be made by HDF5.
+// Returns null if HDF5 has to make the read.
 [[nodiscard]] std::shared_ptr<stage::AsyncRequest> begin_read(const Transfer<void*>& read);
 
-// Before a call without an event set returns: reads of the dataset's file have ended, as if they had not been
-// asynchronous.
+// Waits for reads of the dataset's file, as each call without an event set must before it returns.
 void end_reads_of(const Object& dataset) noexcept;
-// The same before a call that closes the dataset, unless its file says that closing waits for nothing.
+// Like `end_reads_of`, before a close of the dataset, unless its file has `closes_at_once`.
 void end_reads_before_closing(const Object& dataset) noexcept;
-// The same for all reads of a file.
 void end_reads_of_file(const Object& file) noexcept;
 
 }   // namespace forebay::hdf5

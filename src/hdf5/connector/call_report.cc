@@ -12,13 +12,13 @@ CallReport::CallReport(const Origin& origin, void** request, Failure failure) no
     quiet_.emplace();
 }
 
-// The request keeps nothing of the file: HDF5 leaves it behind in event sets that a program never waits for.
+// The request refers to no file: HDF5 leaves it in event sets that a program never waits for.
 bool CallReport::add_request(bool failed) const noexcept {
     hid_t errors = H5I_INVALID_HID;
     try {
         auto made = std::make_unique<Request>();
         const std::uint64_t took_ns = monotonic_ns() - begin_ns_;
-        if (failed) errors = host().H5Eget_current_stack();   // it takes what is there away
+        if (failed) errors = host().H5Eget_current_stack();   // clears the current stack
         if (failed && errors < 0) return false;
         made->own = std::make_unique<EndedCall>(errors, realtime_ns() - took_ns, took_ns);
         *request_ = static_cast<Object*>(made.release());

@@ -1,12 +1,11 @@
-// How the outcome of a call with an event set comes to the program.
+// Brings the outcome of a call with an event set to the program.
 //
-// HDF5's own connector returns it from the call. Async VOL gives it to the event set, and returns an object also where
-// none could be made. Files whose connector stands in Async VOL's place have it so, too (`Origin::fails_in_event_set`):
-// each such call has a request there, which has ended. Such an object is an `Object` without one beneath; calls on it
-// fail, and closing it succeeds.
-//
-// Thread-safety: as HDF5's. Nothing blocks, nothing is thrown. Without memory for a request the call returns its
-// failure itself. docs/migrating.md.
+// HDF5's own connector returns the outcome. Async VOL gives it to the event set, and returns an object even if none
+// could be made. A connector in Async VOL's place does so too (`Origin::fails_in_event_set`): each such call adds an
+// ended request to the event set. An `Object` that could not be made has no object beneath; calls on it fail, and
+// closing it succeeds.
+// Thread-safety: as HDF5's. No call blocks or throws. The call itself returns a failure that lacks memory for a
+// request. docs/migrating.md.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +19,25 @@ namespace forebay::hdf5 {
 
 struct Origin;
 
-// kAtOnce: HDF5 needs more of the answer than an object without anything beneath can give.
+// kAtOnce: HDF5 needs more of the answer than such an empty object has.
 enum class Failure : bool { kInEventSet, kAtOnce };
 
 class CallReport {
   public:
-    // While there is one that reports, no failure is printed: the program may ask for it later.
+    // A reporting object keeps failures from being printed: the program may ask for them later.
     CallReport(const Origin& origin, void** request, Failure failure = Failure::kInEventSet) noexcept;
 
-    // The same results as these, or success, with a request for the failure.
+    // Return their argument, or success with a request for the failure.
     [[nodiscard]] herr_t of(herr_t result) const noexcept;
     [[nodiscard]] void* of_new(void* made, const std::shared_ptr<Origin>& origin) const noexcept;
 
   private:
-    // False: there is no memory for it. The error stack stays as it is then.
+    // Returns false, with an unchanged error stack, if memory is short.
     [[nodiscard]] bool add_request(bool failed) const noexcept;
 
-    void** const request_;   // null: it reports nothing
+    void** const request_;   // null if it does not report
     const Failure failure_;
-    std::uint64_t begin_ns_ = 0;   // monotonic
+    std::uint64_t begin_ns_ = 0;
     std::optional<QuietErrors> quiet_;
 };
 

@@ -1,8 +1,8 @@
-// The connector's callbacks, one file of this room per HDF5 object class.
+// The connector's callbacks, one file of this room for each HDF5 object class.
 //
-// Each function returns the part of H5VL_class_t that belongs to its class; connector.cc puts them
-// together. All callbacks run inside `guard`, block only as the connector beneath does, and may be
-// called from any thread that HDF5 calls from. Source: HDF5 reference manual, H5VL_class_t version 3.
+// Each function returns its class's part of H5VL_class_t; connector.cc joins them. All callbacks run inside `guard`,
+// and block only as the connector beneath does. Any thread of HDF5 may call them. Source: HDF5 reference manual,
+// H5VL_class_t version 3.
 #pragma once
 
 #include "hdf5/connector/object.h"
@@ -22,7 +22,7 @@ namespace forebay::hdf5 {
 [[nodiscard]] H5VL_token_class_t token_callbacks();
 [[nodiscard]] H5VL_wrap_class_t wrap_callbacks();
 
-// The whole class, as HDF5 asks for it. Static storage.
+// The whole class. Static storage.
 [[nodiscard]] const H5VL_class_t& connector_class();
 
 }   // namespace forebay::hdf5

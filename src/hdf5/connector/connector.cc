@@ -7,7 +7,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// What the native connector of HDF5 1.14 and 2.x declares: every file of ours is one of its. And asynchronous calls.
+// The capabilities of the native connector of HDF5 1.14 and 2.x, whose files these are, and asynchronous calls.
 constexpr std::uint64_t kCapabilities = H5VL_CAP_FLAG_ASYNC | H5VL_CAP_FLAG_NATIVE_FILES | H5VL_CAP_FLAG_ATTR_BASIC |
                                         H5VL_CAP_FLAG_ATTR_MORE | H5VL_CAP_FLAG_DATASET_BASIC |
                                         H5VL_CAP_FLAG_DATASET_MORE | H5VL_CAP_FLAG_FILE_BASIC |
@@ -24,7 +24,7 @@ constexpr std::uint64_t kCapabilities = H5VL_CAP_FLAG_ASYNC | H5VL_CAP_FLAG_NATI
                                         H5VL_CAP_FLAG_MOUNT | H5VL_CAP_FLAG_FILTERS | H5VL_CAP_FLAG_FILL_VALUES;
 
 herr_t connector_initialize(hid_t) {
-    // A search ends the connector again at once, unless it finds a file: then the open registers them.
+    // A search soon ends the connector again. If it finds a file, the open registers the operations.
     if (is_search_after_failure()) return 0;
     return guard("connector_initialize", [] { return register_operations() ? 0 : -1; });
 }

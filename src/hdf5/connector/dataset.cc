@@ -17,8 +17,8 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// What some ranks have filled others may write now. With nodes=consistent it has to be known who came first. HDF5 has
-// met in such a call itself, so no rank waits here for one that it would not have waited for there.
+// Other ranks may now write space that some ranks have filled. nodes=consistent must know the order. HDF5 has met in
+// such a call itself, so no rank waits here longer than HDF5 does.
 void meet_after_filling(const char* function) {
     const std::shared_ptr<OpenFile> file = CallScope::collective_step();
     if (file == nullptr || file->shared == nullptr || !file->shared->keeps_journal()) return;
@@ -37,7 +37,7 @@ void* dataset_create(void* object, const H5VL_loc_params_t* location, const char
     });
 }
 
-// What keeps it from that is no failure of the open.
+// A failed prefetch does not fail the open.
 void prefetch_whole(void* under, const std::shared_ptr<Origin>& origin) {
     const QuietErrors quiet;
     const PrefetchArguments everything{H5S_ALL};
@@ -49,13 +49,13 @@ void* dataset_open(void* object, const H5VL_loc_params_t* location, const char* 
                    void** request) {
     return forward_new("dataset_open", object, {location, access}, request, [&](void* under, hid_t connector) {
         void* const opened = host().H5VLdataset_open(under, location, connector, name, access, transfer, request);
-        meet_after_filling("dataset_open");   // what was laid out serially may be allocated and filled now
+        meet_after_filling("dataset_open");   // a serially made dataset may be allocated and filled now
         if (opened != nullptr && prefetches_at_open()) prefetch_whole(opened, as_object(object)->origin);
         return opened;
     });
 }
 
-// The part of a transfer that is made in one way. Whole without copies, unless there are two parts.
+// The part of a transfer that is made in one way. Copies arguments only if there are two parts.
 template <class Buffer>
 class TransferPart {
   public:
@@ -114,7 +114,7 @@ herr_t transfer_parts(const Transfer<Buffer>& whole, const TransferWay& way, Cal
         result = transfer_independently<Buffer>({whole, way, TransferWay::Part::kIndependently}, whole.list, connector,
                                                 call);
     if (!way.parts.empty() && !way.any(TransferWay::Part::kProgramsList)) return result;
-    // If the other part failed on this rank, others wait for it here all the same.
+    // The other ranks wait here even if the other part failed on this rank.
     std::optional<ErrorStackKeeper> keeper;
     if (result < 0) keeper.emplace();
     const CallScope scope(way.kind);
@@ -132,7 +132,6 @@ herr_t met_afterwards(const char* function, const TransferWay& way, herr_t resul
     return -1;
 }
 
-// One call for many datasets, all with the same connector beneath.
 template <class Buffer, class Call>
 herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, void** request, Call&& call) noexcept {
     return guard(function, [&]() -> herr_t {
@@ -146,8 +145,7 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
                 return -1;
             }
         const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
-        // Whatever becomes of it here, the others wait for this rank afterwards. HDF5 1.14 does not look whether it has
-        // the first dataset.
+        // The other ranks wait for this rank afterwards in any case. HDF5 1.14 does not check the first dataset.
         const bool usable = std::all_of(whole.datasets, whole.datasets + whole.count,
                                         [&](void* dataset) { return is_usable(function, dataset); });
         herr_t result = way.failed || !usable
@@ -159,7 +157,7 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
     });
 }
 
-// Whether `begin` has begun a request of our own, which then is the call's. Without memory there is none.
+// Returns true if `begin` has begun an own request, which is then the call's. Without memory there is none.
 template <class Begin>
 bool begun(void** request, const char* function, void* dataset, Begin&& begin) noexcept {
     return guard(function, [&]() -> herr_t {
@@ -201,7 +199,7 @@ herr_t dataset_write(std::size_t count, void* datasets[], hid_t memory_types[], 
 }
 
 herr_t dataset_get(void* dataset, H5VL_dataset_get_args_t* args, hid_t transfer, void** request) {
-    // What it gives are identifiers, which HDF5 takes for valid ones if the call succeeds.
+    // The results are identifiers, which HDF5 takes for valid after a success.
     return forward(
         "dataset_get", dataset, {}, request,
         [&](void* under, hid_t connector) { return host().H5VLdataset_get(under, connector, args, transfer, request); },
@@ -224,7 +222,7 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
         resizes ? CallKind::kOther : CallKind::kObjectFlush);
 }
 
-// H5Dread_to_cache and H5Dread_from_cache: the bytes are those of H5Dread, wherever they come from.
+// H5Dread_to_cache and H5Dread_from_cache return the bytes of H5Dread.
 herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t transfer) {
     const auto* const asked = static_cast<const ReadArguments*>(args.args);
     const hid_t list = transfer != H5P_DEFAULT ? transfer : *host().H5P_LST_DATASET_XFER_ID_g;
@@ -235,7 +233,7 @@ herr_t read_as_operation(void* dataset, const H5VL_optional_args_t& args, hid_t 
     }
     hint_if_not_cached(*as_object(dataset));
     ReadArguments own = *asked;
-    // It ends before it returns, also with an event set (cache_new_h5api.h).
+    // Ends before it returns, also with an event set (cache_new_h5api.h).
     return dataset_read(1, &dataset, &own.memory_type, &own.memory_space, &own.file_space, list, &own.buffer, nullptr);
 }
 
@@ -249,7 +247,7 @@ herr_t dataset_optional(void* dataset, H5VL_optional_args_t* args, hid_t transfe
         });
     }
     return forward("dataset_optional", dataset, {}, request, [&](void*, hid_t) {
-        // H5Dwrite_chunk moves filtered chunks that change their size; others stay where they are.
+        // H5Dwrite_chunk moves filtered chunks that change their size; other chunks stay in place.
         const bool own = args->op_type == H5VL_NATIVE_DATASET_CHUNK_WRITE && OpenFiles::get().any_with_mpi() &&
                          !facts_of(*as_object(dataset)).filtered;
         const CallScope scope(own ? CallKind::kOwnData : CallKind::kOther);

@@ -14,9 +14,9 @@ namespace {
 
 using stage::AtOnce;
 
-constexpr std::size_t kChunksMax = std::size_t{1} << 20;   // that are remembered of a dataset
+constexpr std::size_t kChunksMax = std::size_t{1} << 20;
 
-// With MPI the question where an object lies may be collective, but for the name of its file.
+// With MPI asking for an object's place may be collective, but asking for its file's name is not.
 std::shared_ptr<OpenFile> find_file(const Object& dataset) {
     if (!dataset.origin->staged) return nullptr;
     if (dataset.origin->mpi) return file_by_name(dataset, H5I_DATASET);
@@ -24,7 +24,7 @@ std::shared_ptr<OpenFile> find_file(const Object& dataset) {
     return place ? place->file : nullptr;
 }
 
-// Before 1.14.4 the address of a chunk left the user block out (release notes).
+// Before 1.14.4 a chunk's address did not count the user block (release notes).
 bool tells_where_chunks_are() { return host().major_version > 1 || host().minor_version > 14 || host().release >= 4; }
 
 struct ChunkBytesWalk {
@@ -65,14 +65,14 @@ DatasetBytes::DatasetBytes(const Object& dataset) {
     if (chunked_) {
         std::array<hsize_t, H5S_MAX_RANK> dimensions{};
         const int rank = host().H5Pget_chunk(creation, H5S_MAX_RANK, dimensions.data());
-        // Where the chunks are is in the file's metadata, which ranks may read together.
+        // The places of chunks are metadata, which ranks may read together.
         plain_ = plain_ && rank > 0 && !dataset.origin->mpi && tells_where_chunks_are();
         if (rank > 0) chunk_.assign(dimensions.begin(), dimensions.begin() + rank);
     }
     host().H5Pclose(creation);
 }
 
-// A file that nobody writes stays as it is.
+// A read-only file does not change.
 bool DatasetBytes::is_current(std::uint64_t since) const noexcept {
     return since != 0 && (!file_->writable || since == CallScope::calls());
 }

@@ -25,7 +25,7 @@ Extent extent_of(hid_t space) {
     return extent;
 }
 
-// Of a contiguous dataset at `begin`.
+// Adds the selection's ranges in a contiguous dataset that begins at `begin`.
 void add_sequences(hid_t space, const Extent& extent, std::size_t element_bytes, std::uint64_t begin,
                    std::vector<ByteRange>& into) {
     const hid_t iterator = host().H5Ssel_iter_create(space, element_bytes, 0);
@@ -57,7 +57,7 @@ void add_sequences(hid_t space, const Extent& extent, std::size_t element_bytes,
     into.assign(1, {begin + number_of(first) * element_bytes, begin + (number_of(last) + 1) * element_bytes});
 }
 
-// The chunks of a dataset, each with the index of its first element in the first axis.
+// A chunk, with the index of its first element in the first axis.
 struct ChunkPlace {
     hsize_t first_row;
     ByteRange range;
@@ -85,7 +85,6 @@ struct ChunkWalk {
     }
 };
 
-// Adjoining ranges become one.
 void merge(std::vector<ByteRange>& ranges) {
     std::ranges::sort(ranges, {}, &ByteRange::begin);
     std::vector<ByteRange> merged;
@@ -107,7 +106,7 @@ ChunkWalk walk_chunks(const Object& dataset, hid_t creation, hid_t space, int ra
     return walk;
 }
 
-// Where a contiguous dataset begins; HADDR_UNDEF: it has no bytes in this file.
+// Returns the offset of a contiguous dataset, or HADDR_UNDEF if it has no bytes in this file.
 haddr_t begin_of(const Object& dataset, hid_t creation) {
     return host().H5Pget_external_count(creation) == 0 ? address_of(dataset) : HADDR_UNDEF;
 }
@@ -130,7 +129,7 @@ std::optional<std::vector<ByteRange>> places_of(const char* function, const Obje
     }
     std::vector<ByteRange> places;
     if (!wanted) return places;
-    // From here on nothing fails: what HDF5 does not tell is not read ahead.
+    // The rest does not fail: places that HDF5 does not give are not read ahead.
     const QuietErrors quiet;
     const Handle creation(ask(dataset, H5VL_DATASET_GET_DCPL), host().H5Pclose);
     const Handle type(ask(dataset, H5VL_DATASET_GET_TYPE), host().H5Tclose);

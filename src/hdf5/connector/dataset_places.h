@@ -1,11 +1,10 @@
-// Where in its file the bytes of a selection lie, for reading them ahead.
+// Finds the bytes of a selection in its file, to read them ahead.
 //
-// Asked of HDF5 in the program's thread. Ranges may cover a little more than the selection: a chunk is fetched whole,
-// and a selection of very many pieces becomes its hull. Bytes of values of variable length, and of virtual and external
-// datasets, lie elsewhere and are left out. Chunks of a dataset that was never written have none.
-//
-// Thread-safety: as HDF5's. Blocks as HDF5's reading of a chunk index does, which with collective metadata reads is
-// collective. Errors are on HDF5's stack.
+// It asks HDF5 in the program's thread. Ranges may cover a little more than the selection: a chunk is fetched whole,
+// and a selection of very many pieces becomes its hull. Values of variable length, and virtual and external datasets,
+// have their bytes elsewhere and are left out. Unwritten chunks have no bytes.
+// Thread-safety: as HDF5's. Blocks while HDF5 reads a chunk index, which is collective with collective metadata reads.
+// Errors are on HDF5's stack.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +17,12 @@
 
 namespace forebay::hdf5 {
 
-// In the order of the file. Nothing: `file_space` is no dataspace of the dataset's extent. H5S_ALL: all of it.
-// Without `wanted` only the dataspace is looked at.
+// Returns ranges in file order, or nothing if `file_space` does not have the dataset's extent. H5S_ALL selects the
+// whole dataset. Without `wanted` it only checks the dataspace.
 [[nodiscard]] std::optional<std::vector<ByteRange>> places_of(const char* function, const Object& dataset,
                                                               hid_t file_space, bool wanted = true);
 
-// Of rows, which are indices of the first axis, in this order. Nothing: the dataset has no such row.
+// Returns ranges of rows (indices of the first axis) in this order, or nothing if the dataset lacks one of the rows.
 [[nodiscard]] std::optional<std::vector<ByteRange>> places_of_rows(const char* function, const Object& dataset,
                                                                    std::span<const std::uint64_t> rows,
                                                                    bool wanted = true);

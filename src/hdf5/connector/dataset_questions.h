@@ -1,8 +1,8 @@
-// What the connector beneath is asked of a dataset on behalf of forebay, not of the program.
+// Asks the connector beneath about a dataset, for forebay and not for the program.
 //
-// Thread-safety: as HDF5's. Blocks as HDF5's reading of a dataset's metadata does, which with collective metadata reads
-// is collective. Errors are on HDF5's stack. Source: HDF5 reference manual, H5Dget_create_plist, H5Dget_space,
-// H5Dget_type, H5Dget_offset.
+// Thread-safety: as HDF5's. Blocks while HDF5 reads a dataset's metadata, which is collective with collective metadata
+// reads. Errors are on HDF5's stack. Source: HDF5 reference manual, H5Dget_create_plist, H5Dget_space, H5Dget_type,
+// H5Dget_offset.
 #pragma once
 
 #include "hdf5/connector/object.h"
@@ -10,7 +10,6 @@
 
 namespace forebay::hdf5 {
 
-// A value of the library's that is closed with its owner.
 class Handle {
   public:
     Handle(hid_t id, herr_t (*close)(hid_t)) noexcept : id_(id), close_(close) {}
@@ -27,14 +26,14 @@ class Handle {
     herr_t (*const close_)(hid_t);
 };
 
-// One thing that the connector beneath tells of a dataset; the caller closes it. Negative: it does not.
+// Asks for one identifier, which the caller closes. Negative: a failure.
 [[nodiscard]] hid_t ask(const Object& dataset, H5VL_dataset_get_t what);
 
-// An operation of HDF5's own connector. The program does not see the addresses, so the file is not given away. False:
-// it failed.
+// Calls an operation of HDF5's own connector. The program sees no address, so none is exposed. Returns false on
+// failure.
 [[nodiscard]] bool ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& native);
 
-// Where a contiguous dataset begins in its file. HADDR_UNDEF: nowhere yet.
+// Returns the offset of a contiguous dataset in its file, or HADDR_UNDEF if it has none yet.
 [[nodiscard]] haddr_t address_of(const Object& dataset);
 
 }   // namespace forebay::hdf5

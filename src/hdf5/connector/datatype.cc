@@ -7,7 +7,7 @@ namespace {
 
 void* datatype_commit(void* object, const H5VL_loc_params_t* location, const char* name, hid_t type,
                       hid_t link_creation, hid_t creation, hid_t access, hid_t transfer, void** request) {
-    // HDF5 asks the type about itself at once, here and below.
+    // HDF5 asks the new type about itself at once, here and below.
     return forward_new(
         "datatype_commit", object, {location, access}, request,
         [&](void* under, hid_t connector) {
@@ -40,7 +40,7 @@ herr_t datatype_specific(void* type, H5VL_datatype_specific_args_t* args, hid_t 
             if (args->op_type == H5VL_DATATYPE_REFRESH) Session::get().compare_cached();
             return host().H5VLdatatype_specific(under, connector, args, transfer, request);
         },
-        CallKind::kObjectFlush);   // flush and refresh are all there is
+        CallKind::kObjectFlush);   // its only operations are flush and refresh
 }
 
 herr_t datatype_optional(void* type, H5VL_optional_args_t* args, hid_t transfer, void** request) {

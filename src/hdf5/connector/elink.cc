@@ -28,10 +28,10 @@ ElinkSwap::ElinkSwap(const AccessLists& lists) {
     std::size_t count = 0;
     for (const hid_t list : lists.lists) {
         if (is_default(list)) continue;
-        // A list of another class (attribute access) has no such property.
+        // A list of another class (attribute access) lacks the property.
         if (host().H5Pexist(list, "external link fapl") <= 0) continue;
         const hid_t original = host().H5Pget_elink_fapl(list);
-        if (original <= 0)   // H5P_DEFAULT: the parent file's own access, which names our driver already
+        if (original <= 0)   // H5P_DEFAULT: the parent file's own access, which names forebay's driver already
             continue;
         const hid_t changed = host().H5Pcopy(original);
         if (changed >= 0 && exchange_driver(changed) && host().H5Pset_elink_fapl(list, changed) >= 0)

@@ -1,13 +1,11 @@
-// File access lists inside link access lists (H5Pset_elink_fapl).
+// Exchanges the driver in file access lists inside link access lists (H5Pset_elink_fapl).
 //
-// An external link opens its file inside the native connector, with the file access list that the
-// caller put into the link access list. It must name our driver there, or HDF5 would not see that the
-// file is already open, nor the bytes that are staged for it. HDF5 takes the link access list from its
-// own call context, not from the callback's arguments, so the caller's list itself is changed for the
-// time of the call and restored after it.
-//
-// Thread-safety: the caller's list is changed only inside a callback, while HDF5 runs one call at a time.
-// Source: HDF5 reference manual, H5Pset_elink_fapl; H5L__extern_traverse.
+// An external link opens its file inside the native connector, with the file access list in the caller's link access
+// list. It must name forebay's driver, or HDF5 would see neither that the file is open already nor its staged bytes.
+// HDF5 takes the link access list from its own call context, not from the callback's arguments. So the caller's list
+// itself is changed for the time of the call.
+// Thread-safety: lists change only inside callbacks, and HDF5 runs one call at a time. Source: HDF5 reference manual,
+// H5Pset_elink_fapl; H5L__extern_traverse.
 #pragma once
 
 #include <array>
@@ -16,7 +14,7 @@
 
 namespace forebay::hdf5 {
 
-// The lists of one callback through which a link may be followed.
+// The lists of one callback through which HDF5 may follow a link.
 struct AccessLists {
     AccessLists() = default;
     AccessLists(const H5VL_loc_params_t* location, hid_t list = H5I_INVALID_HID) : lists{of(location), list} {}
@@ -39,7 +37,7 @@ class ElinkSwap {
   private:
     struct Changed {
         hid_t list = H5I_INVALID_HID;
-        hid_t original = H5I_INVALID_HID;   // the caller's file access list
+        hid_t original = H5I_INVALID_HID;
     };
     std::array<Changed, 3> changed_;
 };

@@ -8,8 +8,8 @@
 #include "hdf5/identity.h"
 #include "hdf5/open_files.h"
 
-// File callbacks: create and open exchange the driver (driver_swap.h), lists that are handed out get
-// the user's back, and operations that need the plain file step aside.
+// File callbacks. Create and open exchange the driver (driver_swap.h); returned lists get the user's driver back;
+// operations that need the plain file make it step aside.
 
 namespace forebay::hdf5 {
 
@@ -17,7 +17,7 @@ namespace {
 
 template <class Open>
 void* open_file(const char* function, const char* path, unsigned flags, hid_t list, void** request, Open&& open) {
-    std::shared_ptr<Origin> origin;   // null: there was no memory for it
+    std::shared_ptr<Origin> origin;   // null if memory was short
     std::optional<CallReport> report;
     void* const opened = guard(function, [&]() -> void* {
         const CallScope scope(CallKind::kOther);
@@ -29,7 +29,7 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
         if (under_list.refused()) return nullptr;
         void* const under = open(under_list.id());
         if (under == nullptr) {
-            (void)brought_home(function);   // HDF5 has closed what it rejects
+            (void)brought_home(function);   // HDF5 has closed the file that it rejects
             return nullptr;
         }
         under_list.opened(under);
@@ -63,7 +63,6 @@ herr_t file_get(void* object, H5VL_file_get_args_t* args, hid_t transfer, void**
     });
 }
 
-// Queries about a file that is not open: like an open, without an object.
 herr_t query_file(const char* function, const char* path, hid_t list, void** request, auto&& query) {
     const CallScope scope(CallKind::kOther);
     UnderList under_list(function, path, H5F_ACC_RDONLY, list, UnderList::For::kQuery);
@@ -73,10 +72,9 @@ herr_t query_file(const char* function, const char* path, hid_t list, void** req
     return brought_home(function) ? result : -1;
 }
 
-// HDF5 could not open a file natively, nobody has named a connector, and it asks each on its plugin path. Files of
-// forebay are native ones, so it has something to add only for those that it stages in this process. HDF5 2.0 takes the
-// file of a connector that it finds so for a native one, and crashes. Otherwise the program gets the error of the
-// native open: the stack stays as it is.
+// HDF5 could not open a file natively and the program named no connector, so HDF5 asks each one on its plugin path.
+// forebay's files are native ones, so it only adds files that it stages in this process. HDF5 2.0 would take such a
+// file for a native one and crash. If forebay adds nothing, the stack keeps the error of the native open.
 herr_t answer_search(H5VL_file_specific_args_t& args, hid_t transfer, void** request) {
     auto& query = args.args.is_accessible;
     *query.accessible = false;
@@ -132,12 +130,12 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                 if (request == nullptr) end_reads_of_file(*as_object(object));
                 const herr_t result = call(under, connector);
                 Status lost = CallScope::take_failure(OpenFile::During::kFlush);
-                // The file itself has what there was no memory to note with the call, and what no call could report.
+                // The file also keeps failures that the call had no memory to note, or that no call could report.
                 const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file;
                 if (own != nullptr)
                     for (const auto during : {OpenFile::During::kFlush, OpenFile::During::kClose})
                         if (Status failure = own->take_failure(during); lost) lost = std::move(failure);
-                // What has failed behind an earlier close is told as early as that. Ranks would not all tell it.
+                // Reports a failure after an earlier close here already. Ranks do not, as not all would report it.
                 if (lost && own != nullptr && own->shared == nullptr && own->file != nullptr)
                     lost = own->file->engine().closes().take_failure();
                 if (lost) return result;
@@ -155,13 +153,12 @@ herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reas
     return stepped ? 0 : -1;
 }
 
-// Of H5VLnative.h (HDF5 1.14), which has them for a parallel HDF5 only. The plugin serves one also when it was compiled
-// with the headers of another.
+// From H5VLnative.h (HDF5 1.14), which defines them for a parallel HDF5 only. A plugin built with other headers serves
+// one too.
 constexpr int kGetMpiAtomicity = 26;   // its arguments: hbool_t* flag
 constexpr int kSetMpiAtomicity = 27;   // its arguments: hbool_t flag
 
-// MPI's atomic mode needs what is written to be in the file at once: staging ends for this file. One that is only read
-// has no need of it.
+// MPI's atomic mode needs written bytes in the file at once, so staging ends. A read-only file needs no change.
 herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
     if (atomic && file.shared != nullptr &&
         step_aside("file_set_mpi_atomicity", file, ledger::AsideReason::kAtomicity) < 0)
@@ -170,8 +167,8 @@ herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
     return 0;
 }
 
-// True: it was about MPI's atomic mode of a file that ranks have open together. HDF5 would take our file for one of
-// mpio's.
+// Handles MPI's atomic mode of a file that ranks have open together. Returns false for other operations. HDF5 would
+// take the file for mpio's.
 bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
     if (!file.with_mpi) return false;
     result = 0;
@@ -184,7 +181,7 @@ bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& resul
 herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, void** request) {
     return forward("file_optional", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
         const auto call = [&] { return host().H5VLfile_optional(under, connector, args, transfer, request); };
-        // By HDF5's number: an object that led here may be in another file than its origin.
+        // Finds the file by HDF5's number: the object may lie in another file than its origin.
         const auto file = as_object(object)->origin->staged ? open_file_of(under, connector) : nullptr;
         if (const auto operation = operation_of(H5VL_SUBCLS_FILE, args->op_type))
             return is_known_beneath(under, connector, H5VL_SUBCLS_FILE, args->op_type)
@@ -203,19 +200,19 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
     });
 }
 
-// While HDF5 closes a file it flushes first. The close drains what that commits, so no other thread is woken for it
-// before: where there is little to drain, that costs more than the drain.
+// HDF5 flushes before it closes a file. The close drains that commit, so the drain pauses until then: waking another
+// thread for a few bytes costs more than the drain.
 class HeldWhileClosing {
   public:
     explicit HeldWhileClosing(const std::shared_ptr<OpenFile>& file) {
-        // The close of a reader drains nothing of what another open of the file has staged.
+        // A reader's close does not drain the bytes that another open has staged.
         if (file == nullptr || file->closed() || !file->writable || file->file == nullptr || file->shared != nullptr ||
             file->file->staged().drain_paused())
             return;
         staged_ = file->file->staged().shared_from_this();
         staged_->pause_drain();
     }
-    // It may still be open: another identifier or another open leads to it, or the close has failed.
+    // The file may still be open, through another identifier or open, or because the close failed.
     ~HeldWhileClosing() {
         if (staged_ != nullptr) staged_->resume_drain();
     }
@@ -232,7 +229,7 @@ herr_t file_close(void* object, hid_t transfer, void** request) {
         if (!ready_to_close("file_close", *as_object(object), H5I_FILE)) return -1;
         const HeldWhileClosing held(as_object(object)->origin->file);
         const herr_t result = host().H5VLfile_close(under, connector, transfer, request);
-        // A failure of a flush that HDF5 makes before it closes is this call's too.
+        // A failure of the flush before the close belongs to this call too.
         const std::shared_ptr<OpenFile>& own = as_object(object)->origin->file;
         if (Status lost = CallScope::take_failure(OpenFile::During::kFlush); !lost && own != nullptr)
             CallScope::keep_failure(own, OpenFile::During::kClose, std::move(lost));

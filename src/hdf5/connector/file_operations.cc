@@ -21,7 +21,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// With the number for errno at its end, which libforebay.a looks for.
+// Ends the message with the errno, which libforebay.a looks for.
 herr_t refuse(const char* function, const Status& why) {
     const Status numbered(why.code(), why.message(), error_number(why));
     push_error(function, host().H5E_FILE_g, host().H5E_CANTOPERATE_g, numbered);
@@ -55,8 +55,7 @@ Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
 
 // ---- staging ---------------------------------------------------------------------------------------
 
-// Files that were left alone because nobody had asked for more are staged from now on. What cannot be had for a file
-// that is open already is an error, which says what has it from the beginning.
+// Starts staging a file that was opened without. If that fails, the error names the setting to use.
 herr_t create_cache(const char* function, const OpenFile* file, const CreateArguments* asked) {
     if (asked == nullptr) return refuse(function, missing_argument());
     const auto cannot = [&](std::string_view what) {
@@ -71,7 +70,7 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
         return cache_of(file) ? 0
                               : cannot("it is open for reading, and not read through the cache; "
                                        "HDF5_CACHE_RD=yes, or the file access list, has it cached");
-    if (asked->purpose == CreateArguments::kRead) return 0;   // a file that is written is read from the log as it is
+    if (asked->purpose == CreateArguments::kRead) return 0;   // a written file is read from the log anyway
     stage::StagedFile* const staged = staged_of(*file);
     if (staged != nullptr && staged->staged()) return 0;
     if (file->shared != nullptr)
@@ -102,7 +101,7 @@ herr_t wait_durable(const char* function, const OpenFile* file) {
     return staged != nullptr ? told(function, staged->sync_drained()) : 0;
 }
 
-// Programs that ask for something of the cache, and have none, wonder why it changes nothing.
+// A program that asks the cache of an uncached file wonders why nothing changes.
 void hint_at_missing_cache() {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr) return;
@@ -228,13 +227,13 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
 }
 
 void hint_if_not_cached(const Object& dataset) {
-    const std::shared_ptr<OpenFile>& file = dataset.origin->file;   // asking HDF5 for its own costs something
+    const std::shared_ptr<OpenFile>& file = dataset.origin->file;   // asking HDF5 for the dataset's own file costs time
     if (file == nullptr || (!file->writable && cached_of(*file) == nullptr)) hint_at_missing_cache();
 }
 
 herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments) {
     switch (operation) {
-        // What a dataset caches is a part of its file's, which others may use.
+        // A dataset's cache is a part of its file's, which others may use.
         case Operation::kCacheCreate:
         case Operation::kCacheRemove: return 0;
         case Operation::kPrefetch:
@@ -250,7 +249,6 @@ herr_t carry_out(const char* function, Operation operation, const Object& datase
         return prefetch_places(function, cached,
                                places_of_rows(function, dataset, {asked->rows, asked->count}, cached.is_ok()), false);
     }
-    // Both argument structures are one identifier.
     const hid_t file_space = static_cast<const PrefetchArguments*>(arguments)->file_space;
     return prefetch_places(function, cached, places_of(function, dataset, file_space, cached.is_ok()),
                            operation == Operation::kPrefetch);

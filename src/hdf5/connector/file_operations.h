@@ -1,9 +1,8 @@
-// What the operations of operations.h do to a file, asked for by one of its objects.
+// Carries out the operations of operations.h, which an object of a file asks for.
 //
-// They are advice, but for `kRead`, the waits and `kQuery`: a file that is not staged, or not read through the cache,
-// is left as it is, and the call succeeds. A program gets the same data with them as without.
-//
-// Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until what is staged is in the file. With MPI
+// Most are advice: if a file is not staged or not cached, they leave it alone and succeed. Exceptions are `kRead`, the
+// waits and `kQuery`. They do not change the data that a program gets.
+// Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file. With MPI
 // `kCacheRemove` is collective over the file's communicator, the others are not.
 #pragma once
 
@@ -12,7 +11,7 @@
 
 namespace forebay::hdf5 {
 
-// Argument structures of Cache VOL, as it lays them out. forebay's own are in include/forebay/operations.h.
+// Argument structures of Cache VOL, in its layout. forebay's own are in include/forebay/operations.h.
 struct CreateArguments {
     hid_t file_access_list;
     hsize_t size;
@@ -27,12 +26,12 @@ struct ReadArguments {
     void* buffer;
 };
 
-// Of a file; null: it has not our driver.
+// Carries out a file's operation. `file` is null if forebay's driver does not have it.
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, OpenFile* file, const void* arguments);
-// Of a dataset: all but kRead, which is a transfer (dataset.cc).
+// Carries out a dataset's operation, but not kRead, which is a transfer (dataset.cc).
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);
 
-// Before a read that is to leave something in the cache: tells once that the file has none.
+// Writes a notice, once, if a read should fill the cache but the file has none.
 void hint_if_not_cached(const Object& dataset);
 
 }   // namespace forebay::hdf5

@@ -14,7 +14,6 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// All that are alive.
 struct KnownInfos {
     std::mutex mutex;
     std::set<const void*> infos;
@@ -30,7 +29,6 @@ bool is_ours(const void* info) {
     return known.infos.contains(info);
 }
 
-// Such an object, as the text that says the same.
 std::string text_of_foreign(const ForeignInfo& info) {
     const QuietErrors quiet;
     std::string text;

@@ -17,8 +17,7 @@ herr_t introspect_class(void* object, H5VL_get_conn_lvl_t level, const H5VL_clas
     });
 }
 
-// What the connector beneath can do is what we can do: the text says which one it is. Above HDF5's own, asynchronous
-// calls are ours (docs/migrating.md).
+// The capabilities of the connector that the text names, and asynchronous calls above HDF5's own (docs/migrating.md).
 herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
     return guard("introspect_capabilities", [&]() -> herr_t {
         const Route& route = Session::get().route(text_of_info(info));
@@ -32,7 +31,7 @@ herr_t introspect_capabilities(const void* info, std::uint64_t* flags) {
 
 herr_t introspect_optional(void* object, H5VL_subclass_t subclass, int operation, std::uint64_t* flags) {
     if (knows_operation(subclass, operation, *flags)) return 0;
-    // Of a file that could not be opened HDF5 asks what else the open needs.
+    // HDF5 asks what else an open needs even if the file could not be opened.
     if (as_object(object)->under == nullptr) {
         *flags = 0;
         return 0;

@@ -9,7 +9,7 @@ herr_t link_create(H5VL_link_create_args_t* args, void* object, const H5VL_loc_p
                    hid_t access, hid_t transfer, void** request) {
     H5VL_link_create_args_t under_args = *args;
     AccessLists lists(location, access);
-    // A hard link names two places, one of which may be absent (H5L_SAME_LOC).
+    // A hard link has two places, one of which may be absent (H5L_SAME_LOC).
     void* const target = args->op_type == H5VL_LINK_CREATE_HARD ? args->args.hard.curr_obj : nullptr;
     if (args->op_type == H5VL_LINK_CREATE_HARD) {
         under_args.args.hard.curr_obj = under_of(target);

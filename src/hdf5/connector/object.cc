@@ -8,7 +8,7 @@ namespace forebay::hdf5 {
 namespace {
 
 void* object_open(void* object, const H5VL_loc_params_t* location, H5I_type_t* opened, hid_t transfer, void** request) {
-    // Without an object there is no type of it either.
+    // A failed open has no object type for HDF5 either.
     return forward_new(
         "object_open", object, location, request,
         [&](void* under, hid_t connector) {

@@ -1,13 +1,10 @@
-// Objects as the application's calls see them, and the one way in which every callback forwards.
+// The objects of the application's calls, and the code with which every callback forwards.
 //
-// HDF5 hands the connector opaque pointers; ours point to an `Object`: the pointer of the connector
-// beneath, and the `Origin` that all objects of one opened file share. Each callback is: unwrap, call
-// the same callback beneath, wrap what comes back. That is written here once.
-//
-// Ownership: an `Object` belongs to HDF5 from the callback that returns it to the close callback that
-// ends it. The origin ends with its last object, request or wrapping context.
-// Thread-safety: as HDF5's, which calls an object from one thread at a time.
-// Source: HDF5 reference manual, "VOL connector author guide", pass-through connectors.
+// HDF5 passes the connector opaque pointers. forebay's point to an `Object`: the pointer of the connector beneath, and
+// the `Origin` that all objects of one opened file share. Callbacks unwrap, call beneath, and wrap the result.
+// Ownership: HDF5 owns an `Object` from the callback that returns it to its close callback. The last object, request or
+// wrapping context ends the origin. Thread-safety: HDF5 calls an object from one thread at a time. Source: HDF5
+// reference manual, "VOL connector author guide", pass-through connectors.
 #pragma once
 
 #include <memory>
@@ -25,16 +22,15 @@
 
 namespace forebay::hdf5 {
 
-// One opened file, as its objects need to know it.
 struct Origin {
-    hid_t under_connector = H5I_INVALID_HID;   // a reference is held
-    hid_t connector = H5I_INVALID_HID;         // forebay itself; a reference is held, if valid
-    std::string info;                          // the connector text of the file's access list
-    bool staged = false;                       // the access list's driver was exchanged for ours
-    bool mpi = false;                          // it was mpio
-    bool metadata_made_collective = false;     // the list the program gave did not ask for collective metadata writes
-    bool fails_in_event_set = false;           // as in Async VOL (call_report.h)
-    std::shared_ptr<OpenFile> file;            // as the driver has it; null: it has not our driver
+    hid_t under_connector = H5I_INVALID_HID;   // holds a reference
+    hid_t connector = H5I_INVALID_HID;         // forebay itself; holds a reference if valid
+    std::string info;                          // the connector text of the access list
+    bool staged = false;                       // the driver was exchanged for forebay's
+    bool mpi = false;                          // the driver was mpio
+    bool metadata_made_collective = false;     // the program's list did not ask for collective metadata writes
+    bool fails_in_event_set = false;           // like Async VOL (call_report.h)
+    std::shared_ptr<OpenFile> file;            // null if forebay's driver does not have it
 
     Origin() = default;
     Origin(const Origin&) = delete;
@@ -42,36 +38,35 @@ struct Origin {
     ~Origin();
 };
 
-// What decides how a dataset is transferred with MPI; it never changes.
+// The facts that decide how a dataset is transferred with MPI. They never change.
 struct DatasetFacts {
     bool filtered = false;
-    bool known = true;                          // false: something could not be found out
+    bool known = true;                          // false: HDF5 did not give all facts
     bool never_collective = false;              // HDF5 transfers it independently whatever the list says
-    bool with_mpi = false;                      // the file that it lies in is ours, and ranks have it open together
-    std::shared_ptr<file::SharedFile> shared;   // that file; null: they only read it
+    bool with_mpi = false;                      // ranks have its file open together, through forebay
+    std::shared_ptr<file::SharedFile> shared;   // that file; null if they only read it
 };
 
 class DatasetBytes;
 
 struct Object {
-    void* under = nullptr;   // null once the object was closed with a failure, or if it could not be made
+    void* under = nullptr;   // null after a failed close, or if the object could not be made
     std::shared_ptr<Origin> origin;
-    std::optional<DatasetFacts> facts = std::nullopt;   // of a dataset, once it was asked for
-    std::shared_ptr<DatasetBytes> bytes{};              // the same, for asynchronous calls
+    std::optional<DatasetFacts> facts = std::nullopt;   // of a dataset, after the first need
+    std::shared_ptr<DatasetBytes> bytes{};              // for asynchronous calls, after the first need
 };
 
-// What a call with an event set has begun. HDF5 takes requests for objects, too (H5VL_set_vol_wrapper).
+// The request of a call with an event set. HDF5 also treats requests as objects (H5VL_set_vol_wrapper).
 struct Request : Object {
-    std::unique_ptr<OwnRequest> own{};   // forebay's own: nothing is beneath; null: by the connector beneath
+    std::unique_ptr<OwnRequest> own{};   // forebay's own request; null: the connector beneath has one
 };
 
 [[nodiscard]] inline Object* as_object(void* object) noexcept { return static_cast<Object*>(object); }
-// The pointer beneath, of an argument that may be absent.
 [[nodiscard]] inline void* under_of(void* object) noexcept {
     return object != nullptr ? as_object(object)->under : nullptr;
 }
 
-// Wraps what the connector beneath returned; null stays null.
+// Wraps a pointer of the connector beneath; null stays null.
 [[nodiscard]] inline void* wrap(void* under, const std::shared_ptr<Origin>& origin) {
     return under != nullptr ? new Object{under, origin} : nullptr;
 }
@@ -80,8 +75,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
         *request = static_cast<Object*>(new Request{{*request, origin}, nullptr});
 }
 
-// Pushes what could not be brought home of files that HDF5 has closed in this call; or of `own`, the file of the object
-// that is closed. True: nothing.
+// Reports failed closes of this call's files, and of `own`, the closed object's file. Returns true if none failed.
 [[nodiscard]] inline bool brought_home(const char* function, OpenFile* own = nullptr) {
     Status lost = CallScope::take_failure(OpenFile::During::kClose);
     if (lost && own != nullptr) lost = own->take_failure(OpenFile::During::kClose);
@@ -89,8 +83,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
     return lost.is_ok();
 }
 
-// False, with an error on the stack: there is nothing beneath an object, and HDF5 would take it for one that was left
-// out.
+// Returns false, with an error on the stack, if no object is beneath: HDF5 would take null for an absent argument.
 [[nodiscard]] inline bool is_usable(const char* function, void* object) noexcept {
     if (object == nullptr || as_object(object)->under != nullptr) return true;
     push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
@@ -98,8 +91,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
     return false;
 }
 
-// `call(under, connector beneath)` for an object; returns what it returns. It also fails if HDF5 closed a file in it
-// that could not be brought home: that of an external link on a path.
+// Returns `call(under, connector beneath)` for an object. Also fails if a close in the call could not drain its file.
 template <class Call>
 herr_t forward(const char* function, void* object, const AccessLists& lists, void** request, Call&& call,
                CallKind kind = CallKind::kOther, Failure failure = Failure::kInEventSet) noexcept {
@@ -107,7 +99,7 @@ herr_t forward(const char* function, void* object, const AccessLists& lists, voi
     return report.of(guard(function, [&]() -> herr_t {
         if (!is_usable(function, object)) return -1;
         const CallScope scope(kind);
-        // The call may destroy the object (refresh does), so the origin is kept by itself.
+        // The call may destroy the object (refresh does), so this keeps the origin.
         const std::shared_ptr<Origin> origin = as_object(object)->origin;
         const ElinkSwap swap(lists);
         const herr_t result = call(as_object(object)->under, origin->under_connector);
@@ -116,7 +108,7 @@ herr_t forward(const char* function, void* object, const AccessLists& lists, voi
     }));
 }
 
-// The same for a call that returns a new object. If there is one, the call does not fail any more.
+// Like `forward`, for a call that returns a new object. If there is one, the call succeeds.
 template <class Call>
 void* forward_new(const char* function, void* object, const AccessLists& lists, void** request, Call&& call,
                   Failure failure = Failure::kInEventSet) noexcept {
@@ -134,10 +126,9 @@ void* forward_new(const char* function, void* object, const AccessLists& lists, 
     return report.of_new(made, origin);
 }
 
-// The same for a call that ends the object. Closing an object may close its file; when staged data
-// could not be brought home then, this call fails, although the object beneath is gone. HDF5 keeps the
-// identifier in that case, so the wrapper stays, empty, and a second close succeeds. Its failure is never left to an
-// event set: HDF5 1.14 looks into what it has freed when the close of an object has a request.
+// Like `forward`, for a call that closes the object and perhaps its file. If staged bytes fail to drain, the call fails
+// although the object beneath is gone. HDF5 then keeps the identifier, so the empty wrapper stays and a second close
+// succeeds. Event sets never get its failure: HDF5 1.14 reads freed memory when a close has a request.
 template <class Call>
 herr_t forward_close(const char* function, void* object, void** request, Call&& call) noexcept {
     return guard(function, [&]() -> herr_t {

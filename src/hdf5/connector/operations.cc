@@ -18,7 +18,7 @@ struct Known {
     const char* name;
     H5VL_subclass_t subclass;
     Operation operation;
-    std::uint64_t data;   // what it does with data, for H5VLquery_optional
+    std::uint64_t data;   // how it treats data, for H5VLquery_optional
     int value = -1;
     bool registered = false;   // by this connector
 };
@@ -26,8 +26,8 @@ struct Known {
 constexpr H5VL_subclass_t kFile = H5VL_SUBCLS_FILE, kDataset = H5VL_SUBCLS_DATASET;
 constexpr std::uint64_t kReads = H5VL_OPT_QUERY_READ_DATA;
 
-// Values are HDF5's, the same for all connectors of this library. Written while the connector begins or ends, when HDF5
-// calls nothing else of it.
+// HDF5 gives the values, for all connectors of this library. They change only at the connector's begin and end, when
+// HDF5 makes no other calls.
 constinit std::array the_operations{
     Known{"anl.gov.cache.dprefetch", kDataset, Operation::kPrefetch, 0},
     Known{"anl.gov.cache.dread_to_cache", kDataset, Operation::kRead, kReads},
@@ -63,7 +63,7 @@ constinit std::array the_operations{
     Known{"gov.lbl.async.dataset.start", kDataset, Operation::kResumeDrain, 0},
     Known{"gov.lbl.async.dataset.pause", kDataset, Operation::kPauseDrain, 0},
     Known{"gov.lbl.async.dataset.delay", kDataset, Operation::kNothing, 0},
-    // A request begins when it is made, in the order of the calls.
+    // A request starts when it is made, in the order of the calls.
     Known{"gov.lbl.async.request.start", H5VL_SUBCLS_REQUEST, Operation::kNothing, 0},
     Known{"gov.lbl.async.request.dep", H5VL_SUBCLS_REQUEST, Operation::kNothing, 0},
 };
@@ -82,7 +82,7 @@ bool register_operations() {
     for (Known& one : the_operations) {
         int value = -1;
         {
-            // The other connector of forebay has registered it already, perhaps.
+            // Another connector of forebay may have registered the operation.
             const QuietErrors quiet;
             if (host().H5VLfind_opt_operation(one.subclass, one.name, &value) < 0) {
                 host().H5Eclear2(H5E_DEFAULT);

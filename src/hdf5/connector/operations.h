@@ -1,12 +1,10 @@
-// The operations that this connector has beside HDF5's own: HDF5 calls them optional, and finds them by name.
+// The connector's operations beside HDF5's own. HDF5 calls them optional, and finds them by name.
 //
-// `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are those of Cache VOL, `gov.lbl.async.*`
-// those of Async VOL, with their names and argument structures: programs that were linked with their static libraries
-// find them here. All connectors of forebay have them all. The value of a name is HDF5's, one for all connectors of a
-// library. What each does is in file_operations.h.
-//
-// Thread-safety: as HDF5's; registering and forgetting belong to the connector's begin and end. Nothing blocks.
-// Source: HDF5 reference manual, H5VLregister_opt_operation.
+// `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are Cache VOL's and `gov.lbl.async.*` Async
+// VOL's, with their names and argument structures: programs that were linked with their static libraries find them
+// here. All connectors of forebay have all operations. HDF5 gives each name one value for all connectors of a library.
+// Thread-safety: as HDF5's; the connector's begin and end register and forget. No call blocks. Source: HDF5 reference
+// manual, H5VLregister_opt_operation.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +15,21 @@
 namespace forebay::hdf5 {
 
 enum class Operation : std::uint8_t {
-    kNothing,   // accepted: there is nothing to be done
+    kNothing,   // succeeds without effect
     kPauseDrain,
     kResumeDrain,
-    kCloseAtOnce,       // closing a dataset of the file waits for nothing that was begun asynchronously
-    kWait,              // until that has ended, and what is staged is in the file
-    kEndRequests,       // until what was begun asynchronously has ended
-    kWaitDurable,       // the same, and on its device
-    kPrefetch,          // a selection of a dataset, into the read cache, if it can be
-    kRead,              // a selection of a dataset, as H5Dread
-    kCacheCreate,       // have the file staged or cached
-    kCacheRemove,       // no longer
-    kQuery,             // how many bytes of the file are in the log and in the read cache
-    kPrefetchRanges,    // ranges of a file
-    kPrefetchDataset,   // as kPrefetch, but it is an error if it cannot be
-    kFollow,            // rows of a dataset, in the order in which they will be read
+    kCloseAtOnce,   // closing a dataset of the file does not wait for asynchronous calls
+    kWait,          // until asynchronous calls have ended and staged bytes are in the file
+    kEndRequests,   // until asynchronous calls have ended
+    kWaitDurable,   // until staged bytes are on the file's device
+    kPrefetch,      // a selection of a dataset, into the read cache, if possible
+    kRead,          // a selection of a dataset, like H5Dread
+    kCacheCreate,   // stage or cache the file
+    kCacheRemove,   // stop that
+    kQuery,         // the file's bytes in the log and in the read cache
+    kPrefetchRanges,
+    kPrefetchDataset,   // like kPrefetch, but an error if impossible
+    kFollow,            // rows of a dataset, in the order of their reads
     kPrefetchLeft,
     kPrefetchCancel,
     kPin,
@@ -39,16 +37,15 @@ enum class Operation : std::uint8_t {
     kStatistics,
 };
 
-// Does nothing if they are registered. False: HDF5 refuses one; its error is on the stack.
+// Registers all operations once. Returns false, with an error on the stack, if HDF5 refuses one.
 [[nodiscard]] bool register_operations();
 void forget_operations() noexcept;
 
-// Nothing: the value is no operation of ours.
+// Returns nothing if the value is none of these operations.
 [[nodiscard]] std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept;
-// Whether the connector beneath an object has the operation as well, as one of forebay's under another name would. Then
-// the object's file is that one's.
+// Returns true if the connector beneath has the operation too. The object's file then belongs to that connector.
 [[nodiscard]] bool is_known_beneath(void* under, hid_t connector, H5VL_subclass_t subclass, int value) noexcept;
-// Whether it is one of these; `flags` as of H5VLquery_optional.
+// Returns true if the value is one of these operations; `flags` are those of H5VLquery_optional.
 [[nodiscard]] bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept;
 
 }   // namespace forebay::hdf5

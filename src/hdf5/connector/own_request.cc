@@ -51,8 +51,8 @@ H5VL_request_status_t EndedCall::wait(std::uint64_t) {
 
 H5VL_request_status_t EndedCall::cancel() { return wait(0); }
 
-// HDF5 may ask twice: for the function of the program's that is called when a request has ended, and for the
-// program. Each gets a copy; making a stack the current one takes a reference to it away.
+// HDF5 may ask twice: for the program, and for the program's function that is called at a request's end. Each gets a
+// copy. H5Eset_current_stack takes away a reference to its argument.
 hid_t EndedCall::error_stack() {
     const ErrorStackKeeper keeper;
     if (errors_ < 0 || host().H5Iinc_ref(errors_) < 0) return H5I_INVALID_HID;

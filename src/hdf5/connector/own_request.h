@@ -1,10 +1,9 @@
-// What forebay itself gives HDF5 for a call with an event set.
+// forebay's own requests for calls with an event set.
 //
-// A transfer that goes on in the background has a request. With forebay in the place of Async VOL, so has each other
-// call that has ended: the event set counts it, and tells of its failure (docs/migrating.md).
-//
+// A background transfer has a request. In Async VOL's place each other call has one too, already ended: the event set
+// counts it and reports its failure (docs/migrating.md).
 // Ownership: HDF5 owns a request from the call that returns it to `request_free`. Thread-safety: as HDF5's. Blocking:
-// `wait` and `end`, for a transfer. Source: HDF5 reference manual, H5VL_request_class_t.
+// `wait` and `end` of a transfer. Source: HDF5 reference manual, H5VL_request_class_t.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +23,13 @@ class OwnRequest {
 
     [[nodiscard]] virtual H5VL_request_status_t wait(std::uint64_t timeout_ns) = 0;
     virtual H5VL_request_status_t cancel() = 0;
-    // The error stack of a failure, which is the caller's to close. The thread's own stack stays as it is.
+    // Returns the error stack of a failure, which the caller closes. Keeps the thread's own stack.
     [[nodiscard]] virtual hid_t error_stack() = 0;
     [[nodiscard]] virtual std::uint64_t begin_us() const = 0;   // since 1970
     [[nodiscard]] virtual std::uint64_t took_ns() const = 0;
-    virtual void end() noexcept {}   // nothing goes on any more
+    virtual void end() noexcept {}   // stops the work, if any
 };
 
-// One of stage/async_requests.h.
 class BackgroundTransfer final : public OwnRequest {
   public:
     explicit BackgroundTransfer(std::shared_ptr<stage::AsyncRequest> transfer) noexcept
@@ -41,17 +39,16 @@ class BackgroundTransfer final : public OwnRequest {
     hid_t error_stack() override;
     [[nodiscard]] std::uint64_t begin_us() const override { return transfer_->begin_ns() / 1000; }
     [[nodiscard]] std::uint64_t took_ns() const override { return transfer_->took_ns(); }
-    // It would go on writing to the program's memory, which may be gone then.
+    // Waits, because a running transfer writes to the program's memory, which may be freed next.
     void end() noexcept override;
 
   private:
     const std::shared_ptr<stage::AsyncRequest> transfer_;
 };
 
-// A call that has ended.
 class EndedCall final : public OwnRequest {
   public:
-    // `errors`: the error stack of its failure, which is this object's now; H5I_INVALID_HID: it has succeeded.
+    // `errors` is the error stack of a failure, which this object owns, or H5I_INVALID_HID for success.
     EndedCall(hid_t errors, std::uint64_t begin_ns, std::uint64_t took_ns) noexcept
         : errors_(errors), failed_(errors >= 0), begin_ns_(begin_ns), took_ns_(took_ns) {}
     ~EndedCall() override;

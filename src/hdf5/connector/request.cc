@@ -9,7 +9,7 @@ namespace {
 
 Request& request_of(void* request) noexcept { return *static_cast<Request*>(as_object(request)); }
 
-// `own(request)` for one of forebay's, else `beneath(request, connector)`.
+// Calls `own(request)` for forebay's own request, else `beneath(request, connector)`.
 template <class Own, class Beneath>
 herr_t with_request(const char* function, void* request, Own&& own, Beneath&& beneath) noexcept {
     return guard(function, [&]() -> herr_t {
@@ -28,7 +28,7 @@ herr_t request_wait(void* request, std::uint64_t timeout_ns, H5VL_request_status
         [&](void* under, hid_t connector) { return host().H5VLrequest_wait(under, connector, timeout_ns, status); });
 }
 
-// HDF5 may be called by the program's thread only, so the call waits; no event set makes it.
+// Waits, because only the program's thread may call HDF5. Event sets do not make this call.
 herr_t request_notify(void* request, H5VL_request_notify_t notify, void* context) {
     return with_request(
         "request_notify", request,
@@ -70,14 +70,14 @@ herr_t request_optional(void* request, H5VL_optional_args_t* args) {
     return with_request(
         "request_optional", request,
         [&](OwnRequest&) -> herr_t {
-            if (operation_of(H5VL_SUBCLS_REQUEST, args->op_type)) return 0;   // all of those do nothing
+            if (operation_of(H5VL_SUBCLS_REQUEST, args->op_type)) return 0;   // none of them has an effect
             push_error("request_optional", host().H5E_VOL_g, host().H5E_UNSUPPORTED_g, "unknown operation");
             return -1;
         },
         [&](void* under, hid_t connector) { return host().H5VLrequest_optional(under, connector, args); });
 }
 
-// An event set releases every request by this call, whatever has become of it (H5ES__event_free).
+// An event set releases every request by this call, in any state (H5ES__event_free).
 herr_t request_free(void* request) {
     const herr_t result = with_request(
         "request_free", request,

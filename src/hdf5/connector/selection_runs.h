@@ -1,8 +1,8 @@
-// The elements that a dataspace selects, as runs of bytes, in the order in which HDF5 transfers them.
+// The selected elements of a dataspace, as runs of bytes, in HDF5's order of transfer.
 //
-// Offsets count from the first element of the extent, elements being as they lie in memory, one after the other.
-// Ownership: has an iterator of the library, until it ends; the dataspace must live until then. Thread-safety: as
-// HDF5's. Nothing blocks. Source: HDF5 reference manual, H5Ssel_iter_create.
+// Offsets count from the first element of the extent, with elements one after the other like in memory. Ownership: owns
+// a library iterator; the dataspace must outlive it. Thread-safety: as HDF5's. No call blocks. Source: HDF5 reference
+// manual, H5Ssel_iter_create.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class SelectionRuns {
     struct Run {
         std::uint64_t offset = 0, size = 0;   // bytes
     };
-    // The rest of the present run. Empty: there are no more, or HDF5 does not tell (`failed`).
+    // Returns the rest of the present run. It is empty at the end, or if HDF5 fails (`failed`).
     [[nodiscard]] Run present();
     void advance(std::uint64_t bytes) noexcept;
     [[nodiscard]] bool failed() const noexcept { return failed_; }
@@ -35,7 +35,7 @@ class SelectionRuns {
     hid_t iterator_ = H5I_INVALID_HID;
     bool failed_ = false;
     std::size_t next_ = 0, count_ = 0;
-    std::uint64_t done_ = 0;   // of the present run
+    std::uint64_t done_ = 0;   // bytes of the present run
     std::array<hsize_t, kAtATime> offsets_;
     std::array<std::size_t, kAtATime> sizes_;
 };

@@ -15,17 +15,17 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Of the library's own, but not hidden: the mode of the transfer under way, and the types that describe it to mpio.
+// Functions of the library that are its own but not hidden: the mode of the current transfer, and its types for mpio.
 constexpr const char* kGetTransferMode = "H5CX_get_io_xfer_mode";
 constexpr const char* kGetTypes = "H5CX_get_mpi_coll_datatypes";
-// H5D_XFER_IO_XFER_MODE_NAME, and what it holds (H5FDmpi.h; the type is there only with MPI).
+// H5D_XFER_IO_XFER_MODE_NAME, and its values (H5FDmpi.h; the type exists only with MPI).
 constexpr const char* kTransferMode = "io_xfer_mode";
 enum TransferMode : int { kIndependent = 0, kCollective = 1 };
-// H5D_XFER_SELECTION_IO_MODE_NAME; the type is there only in later versions.
+// H5D_XFER_SELECTION_IO_MODE_NAME; the type exists only in later versions.
 constexpr const char* kSelectionMode = "selection_io_mode";
 enum SelectionMode : int { kSelectionAuto = 0, kSelectionOff = 1 };
 
-// In memory and in the file. No MPI has handles that are larger.
+// The types in memory and in the file. No MPI has larger handles.
 using Types = std::array<std::uint64_t, 2>;
 
 std::optional<Types> current_types() {
@@ -41,7 +41,7 @@ const std::optional<Types>& plain_types() {
     return plain;
 }
 
-// Whatever cannot be found out counts as filtered: then the list stays as it is. It is asked again the next time.
+// Unknown facts count as filtered, so that the list stays as it is. The next call asks again.
 DatasetFacts find_facts(const Object& dataset) {
     DatasetFacts facts;
     const auto place = place_of(dataset, H5I_DATASET);
@@ -118,7 +118,7 @@ bool is_collective_now() {
 const char* obstacle_with_mpi() {
     if (host().find_symbol(kGetTransferMode) == nullptr || !LibraryContext::available())
         return "this HDF5 library hides the mode of its transfers";
-    // Before 1.14.3 filtered chunks, before 1.14.4 fill values of chunks: pull requests 3327 and 3826 of HDF5.
+    // Before 1.14.3 filtered chunks too, before 1.14.4 fill values of chunks: pull requests 3327 and 3826 of HDF5.
     if (host().major_version == 1 && (host().minor_version < 14 || (host().minor_version == 14 && host().release < 4)))
         return "HDF5 before 1.14.4 describes fill values by MPI types, which only its own driver understands";
     return nullptr;
@@ -128,7 +128,7 @@ void remember_plain_types() { (void)plain_types(); }
 
 bool is_described_by_types(std::size_t size_bytes) {
     if (!is_collective_now()) return false;
-    // A rank without anything to transfer has plain types and no bytes; no other piece is empty.
+    // A rank without pieces has plain types and no bytes; no other piece is empty.
     return size_bytes == 0 || !plain_types() || current_types() != plain_types();
 }
 
@@ -141,14 +141,14 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
     file::SharedFile* file = nullptr;
     for (std::size_t i = 0; i < count; ++i) {
         const DatasetFacts& facts = facts_of(*as_object(datasets[i]));
-        if (!facts.with_mpi) return way;   // mpio's, or a serial file, which HDF5 refuses
+        if (!facts.with_mpi) return way;   // mpio's file, or a serial one, which HDF5 refuses
         file = facts.shared.get();
         filtered = filtered || facts.filtered;
         unfiltered = unfiltered || !facts.filtered;
         never = never || facts.never_collective;
     }
-    // What one rank says of datasets, types and list decides for all, as with HDF5 itself: so each comes here. Filters
-    // are one reason for HDF5 not to use selection I/O. Where nobody writes there is no order to keep.
+    // One rank's datasets, types and list decide for all, like in HDF5 itself; so all ranks are here. Filters keep HDF5
+    // from selection I/O. Reads have no order to keep.
     if (file != nullptr && (never || unfiltered)) {
         const bool mine = never || ((filtered || without_selection_io(list)) &&
                                     any_converts(count, datasets, memory_types, list));

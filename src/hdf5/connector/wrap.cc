@@ -1,7 +1,6 @@
 #include "hdf5/connector/callbacks.h"
 
-// Objects that HDF5 itself makes beneath us (in iteration callbacks, for file identifiers) and wraps for
-// the application: the context is taken from an object of the file and carries its origin.
+// Wraps objects that HDF5 makes beneath (in iteration callbacks, for file identifiers). The context has the origin.
 
 namespace forebay::hdf5 {
 
@@ -49,7 +48,7 @@ void* unwrap_object(void* object) {
 herr_t wrap_free_context(void* context) {
     return guard("wrap_free_context", [&]() -> herr_t {
         const std::unique_ptr<WrapContext> made(static_cast<WrapContext*>(context));
-        if (made->under == nullptr)   // always so with the native connector, and this runs with every call
+        if (made->under == nullptr)   // always with the native connector; this runs with every call
             return 0;
         const ErrorStackKeeper keeper;
         host().H5VLfree_wrap_ctx(made->under, made->origin->under_connector);

@@ -1,9 +1,9 @@
-// The end of a descriptor whose close the program did not wait for (docs/consistency.md, "Deferred close").
+// Ends a descriptor after a deferred close (docs/consistency.md, "Deferred close").
 //
-// A process loses its record locks on a file (fcntl, F_SETLK) when any thread of it closes any descriptor of the file.
-// Natively H5Fclose has done that before the program takes one. So a descriptor of a file that the program has locked
-// meanwhile is kept: until the program closes the file through HDF5 again, or ends. The program has a descriptor of its
-// own for each that is kept. Between the look and the close the program may still take a lock.
+// A process loses its record locks on a file (fcntl, F_SETLK) when any of its threads closes any descriptor of the
+// file. Natively, H5Fclose closes it before the program takes a lock. So a descriptor is kept while the program has
+// locked the file, until the program closes the file through HDF5 again, or ends. The program has a descriptor of its
+// own open for each kept one. It may still take a lock between the check and the close.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@
 
 namespace forebay::hdf5 {
 
-// By the thread that has finished the file. `locked`: HDF5's lock is on it. The Status is that of the file: network
-// file systems tell at a close what they could not write. May block as close(2).
+// Call this in the thread that has finished the file. `locked`: HDF5's lock is on the file. Returns the file's Status:
+// network file systems report failed writes at a close. May block like close(2).
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
                                bool locked, stage::Ended ended);
 
-// The program closes this file: those that are kept of it go, too. Does not block.
+// The program closes this file: closes its kept descriptors too. Does not block.
 void close_kept_descriptors(const io::Identity& identity) noexcept;
 
 }   // namespace forebay::hdf5

@@ -1,8 +1,7 @@
-// What the serial driver and the MPI driver have in common: the file that HDF5 holds a pointer to, opening its target,
-// the checks of arguments, and the class table.
+// The common parts of the serial driver and the MPI driver.
 //
-// Thread-safety: as HDF5's. Blocking: opening, as open(2) does.
-// Source: HDF5 reference manual, H5FD_class_t version 1; H5FDsec2.c of 1.14.5 for messages.
+// Thread-safety: as HDF5's. Blocking: opening, as open(2) does. Source: HDF5 reference manual, H5FD_class_t version 1;
+// H5FDsec2.c of 1.14.5 for messages.
 #pragma once
 
 #include <unistd.h>
@@ -20,16 +19,15 @@ namespace forebay::hdf5 {
 
 inline constexpr haddr_t kMaxAddress = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
 
-// From the driver's `open` to its `close`. Each driver derives its own from it, without virtual functions: HDF5's part
-// has to come first.
+// Lives from the driver's `open` to its `close`. It has no virtual functions, because HDF5's part must come first.
 struct DriverFile {
-    H5FD_t library{};                 // HDF5's part
-    unsigned char reserve[64] = {};   // for members that a newer HDF5 has added to it
+    H5FD_t library{};
+    unsigned char reserve[64] = {};   // for members that a newer HDF5 adds
 
-    // As `open` has it. HDF5 1.14.5 may compare a file that it has freed, where closing one has failed. Its own drivers
-    // read the freed memory and follow no pointer of it, and so the program goes on.
+    // The file's identity at the open. HDF5 1.14.5 may compare a file that it freed after a failed close. Its own
+    // drivers then read the freed memory but follow no pointer in it, so the program goes on.
     io::Identity identity;
-    std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;   // as the open found them
+    std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;   // at the open
     std::shared_ptr<OpenFile> open = std::make_shared<OpenFile>();
     haddr_t end_allocated = 0, end_of_file = 0;
 
@@ -51,24 +49,22 @@ template <class File>
 // ---- arguments; false: the error is on HDF5's stack ----
 
 [[nodiscard]] bool check_open(const char* function, const char* name, haddr_t max_address, haddr_t largest);
-// Whether HDF5 may ask for these bytes of a file.
+// Returns true if HDF5 may ask for these bytes of a file.
 [[nodiscard]] bool check_region(const char* function, haddr_t address, std::size_t size_bytes);
-// For the `ctl` callback: -1 if HDF5 wants an unknown operation to fail.
+// For the `ctl` callback. Returns -1 if HDF5 wants an unknown operation to fail.
 [[nodiscard]] herr_t refuse_unknown_control(const char* function, std::uint64_t flags);
 
 // ---- opening ----
 
-// The flags of open(2), as sec2 has them.
 [[nodiscard]] int open_flags(unsigned flags) noexcept;
 
-// Opens the target, or makes it, and fills in `file.open` and the end of file. Nothing is emptied yet. `made` removes
-// what was made, unless the open succeeds. With errno; the descriptor is null if open(2) has failed.
+// Opens the target, or creates it, and sets `file.open` and the end of file. Empties no file. `made` removes a created
+// file unless the open succeeds. The Status has an errno; the descriptor is null if open(2) has failed.
 [[nodiscard]] Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsigned flags, int o_flags);
 
-// Before a file is emptied, or one that was made is used: whether what dead processes have left of it, or of one that
-// had its number, can be given up.
+// Call this before a file is emptied, or a created one is used. Fails if logs of dead processes for this file, or for
+// an earlier file with its inode number, must be kept.
 [[nodiscard]] Status may_be_emptied(const OpenFile& file);
-// For the engine: the target through the driver's own descriptor.
 [[nodiscard]] stage::OpenTarget target_of(const OpenFile& file);
 
 // ---- the class table ----
@@ -76,7 +72,6 @@ template <class File>
 [[nodiscard]] haddr_t get_end_allocated(const H5FD_t* file, H5FD_mem_t type);
 herr_t set_end_allocated(H5FD_t* file, H5FD_mem_t type, haddr_t address);
 
-// All that does not differ between the drivers.
 constexpr H5FD_class_t driver_class(H5FD_class_value_t value, const char* name) {
     H5FD_class_t made{};
     made.version = H5FD_CLASS_VERSION;

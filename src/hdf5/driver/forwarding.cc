@@ -38,7 +38,7 @@ Result<io::Address> address_of(const std::string& server, const Options& options
     return address;
 }
 
-// Its writer's last flush, if a client of the server writes it.
+// Opens the last flush of the client that writes the file, if the server has one.
 Status forward_reading(stage::OpenTarget& target, const Options& options, const std::string& server,
                        const wire::Open::Team& team) {
     const auto address = address_of(server, options);
@@ -54,14 +54,14 @@ Status forward_reading(stage::OpenTarget& target, const Options& options, const 
         if (outcome.code() == Code::kUnsupported) return Status::ok();
     }
     const Status failure = outcome.with_context("option server=" + server);
-    // Whoever has answered knows of a writer at work: what the file has by now may be torn.
+    // A server that answers knows an active writer, so the file's own bytes may be torn.
     if (options.strict || failure.code() != Code::kNotFound) return failure;
     warn_once(failure.message() + "; files are read as they are");
     target.aside = ledger::AsideReason::kServer;
     return Status::ok();
 }
 
-// The log of a server that has died is as that of any dead process: an engine on its staging area brings it home.
+// The log of a dead server is like any dead process's: an engine on its staging area recovers it.
 struct DeadServer {
     static std::string folder_of(const std::string& log) { return std::filesystem::path(log).parent_path().string(); }
 
@@ -70,7 +70,7 @@ struct DeadServer {
     std::string path, server;
     std::weak_ptr<io::Descriptor> descriptor;
     std::shared_ptr<const std::atomic<bool>> holds_lock;
-    std::optional<io::Identity> area{};   // the directory that had its log
+    std::optional<io::Identity> area{};   // the directory that held the log
 
     bool sees(const std::string& log) {
         if (area::life_at(log) != area::Life::kLives) return false;
@@ -78,7 +78,7 @@ struct DeadServer {
         area = found ? std::optional(found.value()) : std::nullopt;
         return area.has_value();
     }
-    // A log that is gone has been brought home, unless it is its file system that is gone.
+    // A missing log was recovered, unless its file system is missing.
     Status recover_file(const std::string& log, const Status& why) {
         const auto found = io::identify(folder_of(log));
         if (!area || !found || found.value() != *area)
@@ -92,7 +92,7 @@ struct DeadServer {
         options.stats.clear();
         options.trace.clear();
         options.stage = true;
-        options.strict = true;   // what cannot be read may be about this file
+        options.strict = true;   // an unreadable log may be about this file
         const bool locked = holds_lock != nullptr && *holds_lock;
         const auto recovered = stage::Engine::create(loaded)->leftovers().recover_opened(
             {identity, path, true, locked, locked ? descriptor.lock() : nullptr});
@@ -180,7 +180,7 @@ Status forward_together(file::Team& team, stage::OpenTarget& target, const Loade
     if (!wanted) return wanted.status();
     const auto some = std::ranges::count(wanted.value(), static_cast<std::uint64_t>(Way::kWants));
     if (some == 0) return Status::ok();
-    if (some < team.size()) {   // a rank that stages would not see what others forward
+    if (some < team.size()) {   // a rank that stages would not see the bytes that others forward
         const Status differ(Code::kInvalidArgument,
                             "open " + open.path +
                                 ": some ranks name a staging server (option server), and some do not");
@@ -192,7 +192,7 @@ Status forward_together(file::Team& team, stage::OpenTarget& target, const Loade
         return Status::ok();
     }
     FOREBAY_TRY(team.broadcast(0, std::as_writable_bytes(std::span(&id, 1))));
-    // A rank that writes alone is a client like any other.
+    // A rank that writes alone is an ordinary client.
     if (team.size() > 1) opening.team = {id, static_cast<std::uint32_t>(team.size()), team.rank() > 0};
     const bool first = team.rank() == 0;
     const auto go = [&](bool turn) {

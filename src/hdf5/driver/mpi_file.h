@@ -1,5 +1,4 @@
-// One open of a file by the ranks of a communicator: what HDF5 holds a pointer to, from the driver's `open` to its
-// `close`.
+// One open of a file by the ranks of a communicator. HDF5 points to it from the driver's `open` to its `close`.
 #pragma once
 
 #include <memory>
@@ -19,15 +18,15 @@ struct MpiFile : DriverFile {
 
     MpiHandles handles;
     std::shared_ptr<file::Team> team;
-    bool leads = false;                          // the lowest rank of its node, which drains for it
-    bool several_nodes = false;                  // the team's
-    std::shared_ptr<cache::CachedFile> cached;   // what it is read through, if that is the read cache
-    std::shared_ptr<cache::Peers> peers;         // what other nodes have of it; until the close
-    std::unique_ptr<io::Claim> claim;            // until the shared file has it
-    io::MadeFile made;                           // by this rank, unless the open succeeds
-    std::unique_ptr<io::File> forwarded;         // until it is attached: the file by way of a staging server
-    haddr_t last_end_allocated = HADDR_UNDEF;    // at the last truncate
-    bool truncated = true;                       // the last truncate has succeeded, on all ranks
+    bool leads = false;   // the lowest rank of its node, which drains for the node
+    bool several_nodes = false;
+    std::shared_ptr<cache::CachedFile> cached;   // the read cache's file, if it is read through the cache
+    std::shared_ptr<cache::Peers> peers;         // other nodes' caches; null after the close
+    std::unique_ptr<io::Claim> claim;            // until `SharedFile::hold` takes it
+    io::MadeFile made;                           // a file that this rank created
+    std::unique_ptr<io::File> forwarded;         // the file at the staging server, until it is attached
+    haddr_t last_end_allocated = HADDR_UNDEF;
+    bool truncated = true;   // the last truncate succeeded on all ranks
 };
 
 }   // namespace forebay::hdf5

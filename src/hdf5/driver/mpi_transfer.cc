@@ -18,7 +18,7 @@ namespace {
 using stage::ByteClass;
 using Part = stage::StagedFile::Part;
 
-// MPI's atomic mode: a transfer holds a lock on the bytes from its first to its last.
+// MPI's atomic mode: a transfer locks the range from its first byte to its last.
 class AtomicTransfer {
   public:
     AtomicTransfer(const OpenFile& file, short type, ByteRange hull)
@@ -125,7 +125,7 @@ Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const 
         parts.push_back({vector.addresses[i], {static_cast<const std::byte*>(buffers[i]), size}});
     });
     hand_over();
-    // As mpio does: the end of file is unknown once anybody has written.
+    // Like mpio: the end of file is unknown after any rank has written.
     file.end_of_file = HADDR_UNDEF;
     return outcome;
 }

@@ -1,5 +1,4 @@
-// Reading and writing the pieces of one transfer of a file that ranks have open together. Independent, but for writes
-// that are `together`.
+// Reads and writes the pieces of a transfer in a file of several ranks. Independent, but for writes with `together`.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +8,8 @@
 
 namespace forebay::hdf5 {
 
-// The arguments of a vector call, which leaves out what repeats: from the first H5FD_MEM_NOLIST on the type, and from
-// the first size of 0 on the size (HDF5 reference manual, H5FDwrite_vector).
+// The arguments of a vector call. From the first H5FD_MEM_NOLIST on the type repeats, and from the first size of 0 on
+// the size repeats (HDF5 reference manual, H5FDwrite_vector).
 struct PieceVector {
     std::uint32_t count;
     const H5FD_mem_t* types;
@@ -36,9 +35,8 @@ struct PieceVector {
 
 [[nodiscard]] Status read_pieces(MpiFile& file, const PieceVector& vector, void* buffers[]);
 
-// HDF5 writes metadata in calls that all ranks are in, each some of it, and a rank whose write fails leaves such a call
-// without the others, which wait for it then. So that failure is kept, and told to all ranks by the flush or close that
-// comes next; unless the write is `together`, where all learn of it at once.
+// HDF5 writes metadata in collective calls, some metadata on each rank. A failed rank would keep the others waiting. So
+// the next flush or close reports the failure on all ranks. With `together` all ranks learn it at once.
 [[nodiscard]] Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const buffers[], bool together);
 
 }   // namespace forebay::hdf5

@@ -1,14 +1,13 @@
 // The copies of the plugin that serve other HDF5 libraries of the process (plugin.cc).
 //
-// HDF5 finds the plugin by its path, so it is the first copy that loads all others, and that a program finds by dlopen.
-// Thread-safety: any thread. Blocks while a copy is being loaded.
+// The first copy loads the others. HDF5 and dlopen find it by its path. Any thread. Blocks while a copy is loaded.
 #pragma once
 
 #include <vector>
 
 namespace forebay::hdf5 {
 
-// As dlopen has given them; they stay loaded for good. None in a copy.
+// Returns handles of dlopen, which stay open. A copy itself returns none.
 [[nodiscard]] std::vector<void*> loaded_copies();
 
 }   // namespace forebay::hdf5

@@ -43,7 +43,7 @@ herr_t note_file(unsigned, const H5E_error2_t* error, void* found) {
 
 }   // namespace
 
-// Errors of another kind may lie there too: of a folder on the path of plugins that does not exist.
+// Looks for file errors only: a missing folder on the plugin path leaves errors of another kind.
 bool is_search_after_failure() noexcept {
     bool found = false;
     (void)host().H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_file, &found);

@@ -1,9 +1,7 @@
-// The boundary to HDF5's C code: no exception passes, every failure is on HDF5's error stack.
+// The boundary to HDF5's C code: no exception passes it, and every failure is on HDF5's error stack.
 //
-// Thread-safety: HDF5 calls back under its own lock (thread-safe builds) or from one thread; the error
-// stack belongs to the calling thread.
-// Source: HDF5 reference manual, H5E; the pairs of major and minor codes follow H5FDsec2.c, since
-// callers (h5py for one) map them to exceptions.
+// Thread-safety: HDF5 calls back under its own lock or from one thread; each thread has its own error stack. Source:
+// HDF5 reference manual, H5E. Codes follow H5FDsec2.c: h5py and others map them to exceptions.
 #pragma once
 
 #include <exception>
@@ -18,13 +16,13 @@ namespace forebay::hdf5 {
 // Pushes one frame. `major` and `minor` are the host's variables, e.g. host().H5E_FILE_g.
 void push_error(const char* function, const hid_t* major, const hid_t* minor, const char* message) noexcept;
 void push_error(const char* function, const hid_t* major, const hid_t* minor, const Status& status) noexcept;
-// "`doing`, errno = 2, error message = 'No such file or directory'", as sec2 words it.
+// Pushes "`doing`, errno = 2, error message = 'No such file or directory'", in the words of sec2.
 void push_errno(const char* function, const hid_t* major, const hid_t* minor, const char* doing, int error) noexcept;
 
-// For errno: what the operating system said, else what the code says.
+// Returns the failure's errno, or one that matches its code.
 [[nodiscard]] int error_number(const Status& failure) noexcept;
 
-// Keeps the calling thread's error stack over calls into the host, each of which would clear it.
+// Restores the calling thread's error stack after calls into the host, each of which clears the stack.
 class ErrorStackKeeper {
   public:
     ErrorStackKeeper() noexcept : stack_(host().H5Eget_current_stack()) {}
@@ -38,11 +36,10 @@ class ErrorStackKeeper {
     hid_t stack_;
 };
 
-// A file could not be opened in the call of HDF5 that this thread is in. Every call begins with an empty stack, so a
-// connector sees this only where HDF5 searches its plugin path for one that reads what the native one could not open.
+// Returns true if the thread's current HDF5 call failed to open a file. Every call begins with an empty stack. So a
+// connector sees this only while HDF5 searches its plugin path for a connector that can read the file.
 [[nodiscard]] bool is_search_after_failure() noexcept;
 
-// Silences the automatic printing of errors while a call that may fail is tried.
 class QuietErrors {
   public:
     QuietErrors() noexcept {
@@ -58,7 +55,7 @@ class QuietErrors {
     void* data_ = nullptr;
 };
 
-// What HDF5 takes for failure: null, HADDR_UNDEF or a negative number.
+// HDF5's value for a failure: null, HADDR_UNDEF or a negative number.
 template <class R>
 constexpr R failure() noexcept {
     if constexpr (std::is_pointer_v<R>) return nullptr;

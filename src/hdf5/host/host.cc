@@ -15,7 +15,7 @@ constinit Host the_host;
 constexpr unsigned kOldest[] = {1, 14};
 constexpr unsigned kNewest[] = {2, 2};
 
-// A handle on the library at `caller`, pinned for the life of the process.
+// Returns a handle of the library at `caller`, and keeps that library loaded.
 void* pin_library(const void* caller) {
     Dl_info info{};
     link_map* map = nullptr;
@@ -24,8 +24,8 @@ void* pin_library(const void* caller) {
     return is_program ? dlopen(nullptr, RTLD_LAZY) : dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-// A variable as the library itself uses it. A program that names the variable has a copy of it, made when it is loaded,
-// and the library uses that one. Another HDF5 library that the program does not link is not meant by the program.
+// Finds a variable as the library itself uses it. The library uses a program's own copy of the variable, made at load,
+// if the program names it. Another HDF5 library, which the program does not link, keeps its own variable.
 void* find_variable(void* library, const Host& host, const char* name) {
     void* const own = dlsym(library, name);
     if (own == nullptr || dlsym(RTLD_DEFAULT, "H5get_libversion") != reinterpret_cast<void*>(host.H5get_libversion))
@@ -34,7 +34,7 @@ void* find_variable(void* library, const Host& host, const char* name) {
     return shared != nullptr ? shared : own;
 }
 
-// The caller may be searching for a connector after a failure, and H5get_libversion would empty its error stack.
+// The caller may search for a connector after a failure, and H5get_libversion would empty its error stack.
 class StackDuringBinding {
   public:
     explicit StackDuringBinding(void* library)
@@ -118,7 +118,7 @@ Status bind_host(const void* caller) {
 
     Host found;
     found.H5get_libversion = reinterpret_cast<decltype(found.H5get_libversion)>(dlsym(library, "H5get_libversion"));
-    // A symbol from elsewhere would be another copy of HDF5: two must never be mixed.
+    // A symbol from elsewhere belongs to another copy of HDF5, and two copies must never mix.
     if (found.H5get_libversion == nullptr ||
         library_base(reinterpret_cast<const void*>(found.H5get_libversion)) != library_base(caller))
         return {Code::kUnsupported, path + " does not export the HDF5 functions it contains"};

@@ -1,14 +1,11 @@
-// The host: the HDF5 library that loaded this plugin, reached through a table of function pointers.
+// The host: the HDF5 library that loaded this plugin, called through a table of function pointers.
 //
-// The plugin is linked against no libhdf5. A process may hold several (a Python wheel brings its own,
-// renamed and loaded with local visibility); the right one is the one whose code called
-// H5PLget_plugin_info, and every HDF5 function and variable that we use is looked up in that library.
-// A copy of the plugin serves exactly one host for the life of the process; see plugin.cc for a
-// second one. Names and meanings are those of the HDF5 reference manual (H5PL, H5VL, H5FD, H5P, H5E).
-//
-// Ownership: the table is static data; the bound library is pinned and never unloaded.
-// Thread-safety: `bind_host` runs once, under the lock of plugin.cc; afterwards the table is constant.
-// Blocking: dlopen and dlsym only, at binding.
+// The plugin is linked with no libhdf5. A process may hold several: a Python wheel brings its own, renamed and loaded
+// with local visibility. The host is the library whose code called H5PLget_plugin_info, and the plugin looks up every
+// HDF5 function and variable there. A copy of the plugin serves one host for the life of the process; plugin.cc serves
+// others. Names are those of the HDF5 reference manual (H5PL, H5VL, H5FD, H5P, H5E).
+// Ownership: the table is static; the library is never unloaded. Thread-safety: `bind_host` runs once, under the lock
+// of plugin.cc; then the table is constant. Blocking: dlopen and dlsym at binding only.
 #pragma once
 
 #include <H5FDdevelop.h>
@@ -19,8 +16,8 @@
 
 #include "base/status.h"
 
-// Constants such as H5F_ACC_RDWR call into the library when they are used, through these two. Inside a
-// callback it is initialised, and the plugin must not refer to the library by name.
+// Constants such as H5F_ACC_RDWR call into the library through these two macros. Inside a callback the library is
+// initialised, and the plugin must not refer to it by name.
 #undef H5CHECK
 #define H5CHECK
 #undef H5OPEN
@@ -72,7 +69,7 @@ namespace forebay::hdf5 {
     X(H5VLoptional) \
     X(H5VLregister_opt_operation) X(H5VLfind_opt_operation) X(H5VLunregister_opt_operation)
 
-// Identifiers that the library keeps in variables; they hold a value once the library is initialised.
+// Variables with identifiers, which the library sets when it is initialised.
 #define FOREBAY_HOST_VARIABLES(X) \
     X(H5P_LST_FILE_ACCESS_ID_g) X(H5P_LST_LINK_ACCESS_ID_g) X(H5P_LST_GROUP_ACCESS_ID_g) \
     X(H5P_LST_DATASET_ACCESS_ID_g) X(H5P_LST_DATATYPE_ACCESS_ID_g) \
@@ -96,29 +93,28 @@ struct Host {
 
     unsigned major_version = 0, minor_version = 0, release = 0;
 
-    // Identifier of a built-in driver: a function in 1.14, a variable since 2.0. H5I_INVALID_HID when
-    // the library was built without it. The parallel ones must be asked only once MPI runs.
+    // The identifier of a built-in driver, from a function in 1.14 and a variable since 2.0. H5I_INVALID_HID: the
+    // library lacks it. Ask for the parallel drivers only once MPI runs.
     [[nodiscard]] hid_t sec2() const;
     [[nodiscard]] hid_t subfiling() const;
     [[nodiscard]] hid_t mpio() const;
-    // A symbol of the library or of one that it needs; null: there is none.
+    // A symbol of the library or of one that it needs; null if there is none.
     [[nodiscard]] void* find_symbol(const char* name) const noexcept;
 
     using DriverInit = hid_t (*)();
     DriverInit sec2_init = nullptr, subfiling_init = nullptr, mpio_init = nullptr;
     const hid_t *sec2_id = nullptr, *subfiling_id = nullptr, *mpio_id = nullptr;
-    void* library = nullptr;   // handle of dlopen
+    void* library = nullptr;
 };
 
-// The bound library. Before `bind_host` succeeded every pointer is null.
+// The bound library. Every pointer is null until `bind_host` succeeds.
 [[nodiscard]] const Host& host() noexcept;
 
-// Where `address` was loaded: the base of its library, or null.
+// The base of the library that holds `address`, or null.
 [[nodiscard]] const void* library_base(const void* address) noexcept;
 
-// Binds the library that holds the code at `caller`. kUnsupported: too old, too new, or a function is
-// missing; kInternal: the library cannot be found (HDF5 linked statically into a program that does
-// not export its symbols).
+// Binds the library that holds the code at `caller`. kUnsupported: too old, too new, or without one of the functions.
+// kInternal: not found. An HDF5 may be linked statically into a program that does not export its symbols.
 [[nodiscard]] Status bind_host(const void* caller);
 
 }   // namespace forebay::hdf5

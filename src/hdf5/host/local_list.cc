@@ -15,7 +15,6 @@ struct Inner {
     herr_t (*poke)(void*, const char*, const void*) = nullptr;
 
     [[nodiscard]] bool found() const noexcept { return object != nullptr && peek != nullptr && poke != nullptr; }
-    // No MPI has handles that are larger.
     [[nodiscard]] bool get(hid_t list, std::uint64_t& handle, const char* name = kCommunicator) const {
         void* const properties = object(list);
         return properties != nullptr && peek(properties, name, &handle) >= 0;
@@ -34,7 +33,7 @@ Inner inner() {
     return functions;
 }
 
-// That of HDF5's default list.
+// The null communicator of this MPI, which is in HDF5's default list.
 bool null_communicator(const Inner& functions, std::uint64_t& communicator) {
     return functions.get(*host().H5P_LST_FILE_ACCESS_ID_g, communicator);
 }
@@ -72,7 +71,7 @@ void close_local_copy(hid_t copy) {
     const ErrorStackKeeper keeper;
     std::uint64_t null = 0;
     if (null_communicator(functions, null) && functions.put(copy, null))
-        host().H5Pclose(copy);   // else it is lost, rather than a communicator that is not its own freed
+        host().H5Pclose(copy);   // otherwise leaks it, rather than free a communicator that it does not own
 }
 
 void carry_hints(hid_t from, hid_t to) {
@@ -80,7 +79,7 @@ void carry_hints(hid_t from, hid_t to) {
     const ErrorStackKeeper keeper;
     std::uint64_t hints = 0, before = 0;
     if (functions.found() && functions.get(from, hints, kHints) && functions.get(to, before, kHints) && hints != before)
-        host().H5Pset(to, kHints, &hints);   // makes a duplicate
+        host().H5Pset(to, kHints, &hints);
 }
 
 }   // namespace forebay::hdf5

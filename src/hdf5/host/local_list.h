@@ -1,10 +1,10 @@
-// File access lists with mpio, handled without the other processes of their communicator.
+// Handles file access lists with mpio without the other processes of their communicator.
 //
-// Whatever HDF5 does to such a list duplicates its communicator: getting it, copying the list, setting it. All its
-// processes have to do that together. Where one of them may know nothing of forebay (file/launch.h) the property is
-// looked at, and stored, by the library's inner functions, which call none of its callbacks. An open with mpio leaves
-// the hints that MPI has used in the list it was given, and the next open hands them to MPI, in which all processes
-// must agree. So they are carried over from the copy. Thread-safety: as HDF5's. Nothing blocks.
+// HDF5 duplicates the communicator when such a list is read, copied or set, and all processes must do that together.
+// Where one of them may not know forebay (file/launch.h), this code reads and stores the property with the library's
+// inner functions, which call no callback. An open with mpio leaves the hints that MPI has used in its list. The next
+// open hands them to MPI, and all processes must agree on them, so they are carried over from the copy.
+// Thread-safety: as HDF5's. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace forebay::hdf5 {
 
-// The list's own communicator, as bytes; it stays the list's. kUnsupported: this library hides its inner functions;
-// kUnavailable: the list has none.
+// The list's own communicator, as bytes; the list keeps it. kUnsupported: this library hides its inner functions;
+// kUnavailable: the list has no communicator.
 [[nodiscard]] Result<std::uint64_t> peek_communicator(hid_t file_access_list);
 
-// A copy whose communicator is that of the original, which has to live longer. Negative: it failed.
+// Returns a copy that shares the original's communicator, and that the original must outlive. Negative: it failed.
 [[nodiscard]] hid_t copy_locally(hid_t file_access_list);
-// Closes such a copy; the communicator stays.
+// Closes such a copy without its communicator.
 void close_local_copy(hid_t copy);
 
-// The hints of one list (MPI's info object) become those of another one.
+// Copies the hints (MPI's info object) of one list into another.
 void carry_hints(hid_t from, hid_t to);
 
 }   // namespace forebay::hdf5

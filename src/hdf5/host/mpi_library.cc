@@ -19,7 +19,7 @@ constexpr std::size_t kVersionTextMax = 8192;   // MPI_MAX_LIBRARY_VERSION_STRIN
 
 constexpr const char* kVersionFunction = "MPI_Get_library_version";
 
-// In the MPI of HDF5. What a tool has put in front of it (LD_PRELOAD) comes first, as for HDF5 itself.
+// Finds a function in the MPI of HDF5. A tool in front of it (LD_PRELOAD) comes first, like for HDF5 itself.
 void* find_function(const char* name) {
     void* const own = host().find_symbol(kVersionFunction);
     if (own != nullptr && dlsym(RTLD_DEFAULT, kVersionFunction) == own)
@@ -27,7 +27,7 @@ void* find_function(const char* name) {
     return host().find_symbol(name);
 }
 
-// "mpich", "openmpi".
+// Returns "mpich" or "openmpi".
 Result<std::string> implementation() {
     using GetLibraryVersion = int (*)(char*, int*);
     const auto get = reinterpret_cast<GetLibraryVersion>(host().find_symbol(kVersionFunction));
@@ -37,7 +37,7 @@ Result<std::string> implementation() {
     if (get(text.data(), &length) != 0) return Status(Code::kUnsupported, "MPI_Get_library_version failed");
     text.resize(std::strlen(text.c_str()));
     if (text.find("Open MPI") != std::string::npos) return std::string("openmpi");
-    // Others of this binary interface (Intel MPI, Cray MPICH, MVAPICH) name their origin too.
+    // Other MPIs of this binary interface (Intel MPI, Cray MPICH, MVAPICH) name their origin too.
     for (const std::string_view name : {"MPICH", "Intel(R) MPI", "MVAPICH"})
         if (text.find(name) != std::string::npos) return std::string("mpich");
     return Status(Code::kUnsupported, "unknown MPI: " + text.substr(0, text.find('\n')));

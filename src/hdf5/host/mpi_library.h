@@ -1,8 +1,7 @@
-// The library that belongs to the MPI of this process (src/mpi), loaded when it is first needed.
+// Loads the library for the MPI of this process (src/mpi) at the first need.
 //
-// The MPI is the one that the host's libhdf5 was built with, found by its own answer to
-// MPI_Get_library_version. The library lies beside the plugin, in the build tree and when installed.
-// Thread-safety: all calls from any thread; loading happens once. Never initialises MPI.
+// The MPI is that of the host's libhdf5, known by its answer to MPI_Get_library_version. The library lies beside the
+// plugin, in the build tree and when installed. Thread-safety: any thread; one of them loads it. Never initialises MPI.
 #pragma once
 
 #include <memory>
@@ -12,30 +11,27 @@
 
 namespace forebay::hdf5 {
 
-// The adapter of src/mpi. kUnsupported: an unknown MPI, or a host without one; kNotFound: there is no
-// library for this MPI; kUnavailable: it cannot be loaded.
+// kUnsupported: an unknown MPI, or a host without one; kNotFound: no library; kUnavailable: cannot load it.
 [[nodiscard]] Result<const file::MpiAdapter*> mpi_adapter();
 
-// The processes of a file access list's communicator. Local, unlike everything that hands out a communicator: other
-// processes need not be in such a call. kUnsupported: the library hides it, or there is no MPI_COMM_WORLD;
-// kUnavailable: the list has none.
+// Returns the processes of a file access list's communicator. Local, unlike each call that returns a communicator.
+// kUnsupported: the library hides it, or MPI_COMM_WORLD is missing; kUnavailable: the list has no communicator.
 [[nodiscard]] Result<file::Membership> members_of(hid_t file_access_list, const file::MpiAdapter& adapter);
 
-// Those who open a file, and the communicator that they are a team over: a duplicate of the file access list's, which
-// ends with the team. HDF5 is handed the same one: each duplicate costs all of them several messages, and nobody but
-// the program's thread, in its calls of HDF5, uses either.
+// The processes that open a file, and their communicator. It is a duplicate of the file access list's and ends with the
+// team. HDF5 gets it too, because each duplicate costs all processes several messages. Only the program's thread uses
+// it.
 struct OfferedTeam {
     std::shared_ptr<file::Team> team;
     std::uint64_t communicator = 0;   // no MPI has larger handles
-    bool leads = false;               // no rank below this one is on the same node
-    bool several_nodes = false;       // the same on all ranks
+    bool leads = false;               // this is the lowest rank of its node
+    bool several_nodes = false;       // equal on all ranks
 
     // Collective. kUnavailable: the list has no communicator.
     [[nodiscard]] static Result<OfferedTeam> make(hid_t file_access_list, const file::MpiAdapter& adapter);
 };
 
-// What HDF5 asks an open file for: its communicator, which is the team's, and an info object, which is freed with this
-// one. Handles are bytes here.
+// The handles that HDF5 asks an open file for, as bytes: the team's communicator, and an info object, owned here.
 class MpiHandles {
   public:
     // Local. kUnavailable: the list has no info object.

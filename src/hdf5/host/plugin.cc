@@ -1,9 +1,8 @@
-// The plugin's door: what HDF5 looks up by name, and how a second libhdf5 of one process is served.
+// The plugin's entry points for HDF5, and the service for a second libhdf5 of one process.
 //
-// HDF5 asks H5PLget_plugin_info for the connector's class; the library that asks is the one that holds
-// the return address. The first one is bound by this copy of the plugin. Any other one (h5py and
-// PyTables each bring their own) gets a copy of its own: the plugin's file is put into memory and loaded
-// from there, which gives it its own variables. The two share nothing, so identifiers never mix.
+// HDF5 asks H5PLget_plugin_info for the connector's class. The return address lies in the library that asks. This copy
+// of the plugin binds the first such library. Any other one (h5py and PyTables each bring their own) gets a copy: the
+// plugin's file is loaded from memory, and so has its own variables. The copies share only the count of pauses.
 
 #include <H5PLextern.h>
 #include <dlfcn.h>
@@ -39,11 +38,10 @@ struct Copy {
     InfoFor info_for = nullptr;
 };
 
-// Which library this copy serves, and the copies that serve the others.
 struct Door {
     std::mutex mutex;
     const void* served = nullptr;
-    const void* served_caller = nullptr;   // code of that library, which stays where it is
+    const void* served_caller = nullptr;   // this library's code, which is never unloaded
     bool refused = false;
     std::map<const void*, Copy> copies;
 };
@@ -67,8 +65,8 @@ Status fill_with_plugin(int target, const std::string& path) {
     return done;
 }
 
-// A copy of this plugin with variables of its own. The descriptor stays open for good: the loader tells
-// libraries apart by name as well as by inode, so the name /proc/self/fd/N must not be used again.
+// Loads a copy of this plugin with variables of its own. The descriptor stays open: the loader compares libraries by
+// name and inode, so the name /proc/self/fd/N must not be used again.
 Result<void*> load_copy() {
     Dl_info self{};
     if (dladdr(reinterpret_cast<const void*>(&load_copy), &self) == 0)
@@ -92,7 +90,7 @@ Result<void*> load_copy() {
 const void* info_for(const void* caller) {
     Door& self = door();
     const std::lock_guard lock(self.mutex);
-    // HDF5 asks again with every open that fails, and always from there.
+    // HDF5 asks again with every open that fails, always from the same place.
     if (caller == self.served_caller && caller != nullptr) return &connector_class();
     const void* const library = library_base(caller);
     if (self.served == nullptr && !self.refused) {
@@ -121,9 +119,8 @@ const void* info_for(const void* caller) {
     return copy.info_for(caller);
 }
 
-// Runs after all exit handlers, HDF5's among them, however the process came to its end (return from main, exit in any
-// thread, the end of an interpreter), but for _exit, abort and signals. Every copy of the plugin has its own. Nothing
-// of HDF5 or MPI is called.
+// Runs after all exit handlers, HDF5's included, at every end of the process but _exit, abort and signals. Each copy of
+// the plugin has its own. Must not call HDF5 or MPI.
 [[gnu::destructor]] void end_of_process() { Session::get().end_of_process(); }
 
 }   // namespace
@@ -139,7 +136,7 @@ std::vector<void*> loaded_copies() {
 
 }   // namespace forebay::hdf5
 
-// A copy of the plugin is asked through this by the one that HDF5 found.
+// The first copy asks another copy through this function.
 extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_info_for(const void* caller) {
     try {
         return forebay::hdf5::info_for(caller);
@@ -149,7 +146,7 @@ extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_inf
     }
 }
 
-// And it tells the copy where it counts pauses.
+// The first copy passes its count of pauses.
 extern "C" __attribute__((visibility("default"))) void forebay_plugin_use_pause_count(void* count) {
     forebay::hdf5::use_pause_count(*static_cast<forebay::hdf5::PauseCount*>(count));
 }

@@ -15,7 +15,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-constexpr const char* kModule = "/netCDF4/_netCDF4";   // the module of the wheel that calls HDF5
+constexpr const char* kModule = "/netCDF4/_netCDF4";
 constexpr const char* kFilters = "/plugins/lib__nczhdf5filters.so";
 
 int find_module(dl_phdr_info* info, std::size_t, void* found) {

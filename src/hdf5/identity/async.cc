@@ -1,4 +1,4 @@
-// Forebay in the place of Async VOL: its name. The string `under_vol=0;under_info={}` is one of forebay's own.
+// The drop-in for Async VOL. Its connector string `under_vol=0;under_info={}` is one of forebay's own.
 #include "hdf5/identity.h"
 
 namespace forebay::hdf5 {

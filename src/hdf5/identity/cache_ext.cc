@@ -1,4 +1,4 @@
-// The drop-in for Cache VOL: its connector string, its configuration file and its variables, as options of forebay.
+// The drop-in for Cache VOL. Turns its connector string, configuration file and variables into options of forebay.
 #include <utility>
 
 #include "cache_vol/connector_text.h"
@@ -10,7 +10,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// A text of lines as in a configuration file; H5Pset_fapl_cache puts it into the list (src/api/local_storage.c).
+// Lines as in a configuration file, which H5Pset_fapl_cache puts into the list (src/api/local_storage.c).
 constexpr const char* kListSettings = "forebay.local_storage";
 constexpr std::size_t kListSettingsMax = std::size_t{1} << 20;
 

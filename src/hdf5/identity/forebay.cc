@@ -3,7 +3,7 @@
 namespace forebay::hdf5 {
 
 const Identity& identity() noexcept {
-    // From the range 256..511 that HDF5 keeps for connectors that are not (yet) in its registry.
+    // HDF5 reserves 256..511 for connectors that are not (yet) in its registry.
     static constexpr Identity kForebay{"forebay", 482};
     return kForebay;
 }
