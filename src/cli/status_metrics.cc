@@ -12,7 +12,7 @@ namespace forebay::cli {
 
 namespace {
 
-// A label's value, in quotes.
+// Quotes a label's value.
 std::string quoted(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
