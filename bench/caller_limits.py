@@ -24,7 +24,7 @@ BUILD = Path(os.environ["FOREBAY_BUILD_DIR"])
 
 
 def run(side: str, ranks: int, mib: int, mount: Path, area: Path) -> dict:
-    """One run of parallel_checkpoint, verified; its own figures."""
+    """Runs parallel_checkpoint once and verifies it. Returns its figures."""
     path = mount / f"{side}.h5"
     environment = {
         name: value for name, value in os.environ.items() if name not in ("HDF5_VOL_CONNECTOR", "LD_PRELOAD")
@@ -57,7 +57,7 @@ def run(side: str, ranks: int, mib: int, mount: Path, area: Path) -> dict:
 
 
 def main() -> None:
-    """Pairs in turns, for each number of ranks."""
+    """Measures pairs in turns, for each number of ranks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", choices=["thread", "process"], default="thread")
     parser.add_argument("--ranks", type=int, action="append")

@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 
 def start(folder: Path, code: str, environment: dict[str, str], *arguments: object) -> subprocess.Popen[str]:
-    """A program that answers each line that it gets with one line."""
+    """Starts a program that answers each line with one line."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=folder,

@@ -51,7 +51,7 @@ print(json.dumps(told))
 
 
 def run(side: str, path: Path, area: Path, options: argparse.Namespace, processes: int) -> dict:
-    """All processes at once; of each epoch the slowest one counts."""
+    """Runs all processes at once. The slowest one of each epoch counts."""
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir()
     words = [path, options.epochs, options.batch, options.share]
@@ -73,7 +73,7 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace, processe
 
 
 def main() -> None:
-    """Sides in turns."""
+    """Measures the sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--row-bytes", type=int, default=64 << 10)
