@@ -1,5 +1,5 @@
 // The Slurm batch job of a process. Several jobs of a user may run on one node. A command in a job, or in its epilog,
-// waits for the processes of that job only.
+// waits for the processes of its own job only.
 #pragma once
 
 #include <string>

@@ -46,7 +46,6 @@ std::string used_of(const cache::AccountView& account) {
            (account.capacity_bytes == 0 ? "" : fmt::format(" of {}", format_size(account.capacity_bytes)));
 }
 
-// The bytes of one replica on each device.
 ordered_json devices_of(const CacheView& view, const cache::ReplicaView& replica) {
     ordered_json devices = ordered_json::array();
     devices.push_back({{"path", view.path}, {"stored_bytes", replica.device_bytes[0]}});

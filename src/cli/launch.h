@@ -16,7 +16,6 @@ namespace forebay::cli {
 // Finds the folder of the plugin relative to this executable: beside bin/ in a build folder, or at its installed place
 // below the prefix. The message of kNotFound names the searched places.
 [[nodiscard]] Result<std::string> plugin_folder();
-// The path of the plugin's file in that folder.
 [[nodiscard]] std::optional<std::string> plugin_file(const std::string& folder);
 // The path of this executable.
 [[nodiscard]] Result<std::string> own_path();
@@ -38,7 +37,6 @@ inline constexpr const char* kPythonPathVariable = "PYTHONPATH";
 // Returns our PYTHONPATH with that folder in front, unless it is in there already.
 [[nodiscard]] std::string python_path_with(const std::string& folder);
 
-// Environment variables by name.
 using Variables = std::map<std::string, std::string>;
 
 // Returns HDF5_VOL_CONNECTOR, HDF5_PLUGIN_PATH, and one FOREBAY_* for each "key=value" of `settings`, checked against

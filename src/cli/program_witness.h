@@ -22,7 +22,6 @@ class ProgramWitness {
     // `folder` is the plugin's folder, which must be in HDF5_PLUGIN_PATH.
     explicit ProgramWitness(std::string folder) : folder_(std::move(folder)) {}
 
-    // Looks at `child` and all its descendants.
     void look(pid_t child);
 
     // Returns sentences for the summary. If `began` (a process of the program has used forebay), they cover only the

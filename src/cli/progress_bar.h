@@ -9,7 +9,7 @@ namespace forebay::cli {
 
 struct Shown {
     std::uint64_t file = 0, of_files = 0;    // `file` counts from 0
-    std::uint64_t bytes = 0, of_bytes = 0;   // of that file
+    std::uint64_t bytes = 0, of_bytes = 0;   // of the file
 };
 // Draws the line, with `more` at its end.
 void draw_progress(const Shown& shown, std::string_view more = {});

@@ -36,7 +36,6 @@ struct Report {
 
 // Makes the folder and an empty trace in it. Returns the trace's path. Errors name the path.
 [[nodiscard]] Result<std::string> prepare_report(const std::string& folder);
-// The page's absolute path.
 [[nodiscard]] std::string page_of_report(const std::string& folder);
 [[nodiscard]] Status write_report(const std::string& folder, const Report& report);
 

@@ -43,7 +43,6 @@ struct Survey {
     std::vector<std::string> unseen;
     std::vector<std::string> others;   // users with staging areas here that were not included
 
-    // All places, for messages.
     [[nodiscard]] std::vector<std::string> nls() const;
     [[nodiscard]] bool names_files() const { return !files.empty() || !missing.empty(); }
 };

@@ -63,7 +63,6 @@ std::string frame_of(const std::string& text) {
     return frame + "\033[J";
 }
 
-// Keeps only the files in question.
 void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
     if (!asked.names_files()) return;
     const auto is_asked = [&](std::uint64_t device, std::uint64_t inode, const std::string& path) {

@@ -96,7 +96,6 @@ class Look {
     }
     [[nodiscard]] const std::vector<Pending>& pending() const { return pending_; }
     [[nodiscard]] Failing& failing() { return failing_; }
-    // The pending bytes of all files.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
   private:
@@ -272,7 +271,6 @@ Status make_durable(const recover::Wanted& file) {
     return sync(std::filesystem::path(file.path).parent_path().string(), O_DIRECTORY, nullptr);
 }
 
-// Returns the reasons of one kind.
 std::vector<Pending> of_kind(const std::vector<Pending>& pending, Pending::Kind kind) {
     std::vector<Pending> some;
     std::copy_if(pending.begin(), pending.end(), std::back_inserter(some),
