@@ -53,7 +53,6 @@ class Group {
 
     [[nodiscard]] bool drains() const noexcept { return participants_.drains(); }
     [[nodiscard]] std::uint64_t participants() const noexcept { return participants_.count(); }
-    // The same status as Participants::lost.
     [[nodiscard]] const Status& lost() const noexcept { return participants_.lost(); }
     // Raises the epoch. A participant calls it after it appended a marker, between two barriers of all participants.
     void marked() noexcept { participants_.header().epoch.fetch_add(1, std::memory_order_acq_rel); }

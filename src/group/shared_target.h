@@ -35,7 +35,6 @@ class SharedTarget {
     void set_memory_pace(std::optional<std::uint64_t> ns) noexcept {
         participants_.header().memory_pace.store(ns.value_or(0) * participants_.count());
     }
-    // The bypassing writes of all participants.
     [[nodiscard]] BypassCount& bypasses() noexcept { return participants_.header().bypasses; }
     // See group/staged_regions.h. Check `Participants::lost` after `first_unstaged`.
     void note_staged(std::span<const log::FileLog::Part> parts) noexcept {

@@ -13,7 +13,6 @@
 
 namespace forebay::group {
 
-// Raises the marks of the range to `ticket`.
 void mark_regions(Exposed& exposed, ByteRange range, std::uint64_t ticket) noexcept;
 // Marks the parts' regions as staged, until the file is closed.
 void note_staged(Exposed& exposed, std::span<const log::FileLog::Part> parts) noexcept;

@@ -76,7 +76,6 @@ class ExtentIndex {
     void insert_unless_newer(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
 
-    // Returns true if no byte of the range is staged.
     [[nodiscard]] bool nothing_in(ByteRange range) const { return !held_.overlaps(range) && !ready_.overlaps(range); }
     // Stages a run as ready. No byte of its range may be staged.
     void insert(std::unique_ptr<Gathered> gathered);
@@ -103,7 +102,6 @@ class ExtentIndex {
     // Pinned bytes stay in place until `unpin`. Pinning zeros has no effect.
     void pin(plan::Keeper keeper) noexcept;
     void unpin(plan::Keeper keeper) noexcept;
-    // Returns true if the keeper is a run.
     [[nodiscard]] static bool is_gathered(plan::Keeper keeper) noexcept;
     // The EIO status for bytes at `address`, which `keeper` keeps (io/guarded_access.h).
     [[nodiscard]] static Status fault(plan::Keeper keeper, const std::byte* address);

@@ -88,7 +88,6 @@ class Gathered {
     std::size_t place_ = 0;   // among the index's runs
 };
 
-// Merges records into runs.
 class Gatherer {
   public:
     using Record = Gathered::Record;
