@@ -21,7 +21,7 @@ struct FaultKind {
     std::size_t bytes_done_first = 0;   // of a write that fails
     bool of_target = true;              // else of the staging area, after the open of the file
 };
-// Returns null if there is no fault of that name.
+// Returns null if the name is unknown.
 [[nodiscard]] const FaultKind* find_fault_kind(std::string_view name) noexcept;
 
 struct FaultCase {

@@ -37,10 +37,8 @@ class Lineage {
     // Judges the content after all processes have ended.
     [[nodiscard]] Judgement judge(std::span<const std::byte> content) const;
 
-    // Returns true if only one state is allowed.
     [[nodiscard]] bool settled() const noexcept { return may_be_.size() == 1 && !loose_; }
     [[nodiscard]] bool loose() const noexcept { return loose_; }
-    // The bytes that the last session had committed.
     [[nodiscard]] std::uint64_t committed_bytes() const noexcept { return committed_bytes_; }
 
   private:

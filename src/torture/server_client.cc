@@ -48,7 +48,6 @@ Result<LoadedOptions> options_of(const ClientOrder& order) {
     return loaded;
 }
 
-// A file, opened as HDF5's driver opens it.
 struct Opened {
     std::unique_ptr<stage::Engine> engine;
     hdf5::OpenFile open;

@@ -17,7 +17,6 @@
 
 namespace forebay::torture {
 
-// The harm to the processes of a round.
 enum class ServerHarm : std::uint8_t { kCut, kKillClient, kKillServer, kStop, kAll };
 
 class ServerRound {

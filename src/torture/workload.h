@@ -26,7 +26,6 @@ struct Operation {
     std::uint64_t content = 0;   // argument of `fill`
 };
 
-// Random numbers from a seed.
 class Dice {
   public:
     explicit Dice(std::uint64_t seed) noexcept : state_(seed) {}
@@ -62,7 +61,6 @@ void fill(std::span<std::byte> bytes, std::uint64_t content) noexcept;
 // Applies the operation to the content of a file. A commit changes no byte.
 void apply_operation(const Operation& operation, std::vector<std::byte>& bytes);
 
-// The file at successive commits.
 class Oracle {
   public:
     explicit Oracle(std::uint64_t seed) : Oracle(Workload::initial(seed), seed) {}

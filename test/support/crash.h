@@ -37,7 +37,6 @@ class Crash {
         faults_ = std::make_shared<io::FaultPlan>();
         faults_->fail_any(nth, UINT64_MAX - nth, EIO, bytes_done_first);
     }
-    // Returns true if the kill happened.
     [[nodiscard]] bool killed() const { return faults_ != nullptr && faults_->fired() > 0; }
     void live_again() { faults_.reset(); }
 
@@ -161,7 +160,6 @@ class Crash {
     std::shared_ptr<io::FaultPlan> faults_;
 };
 
-// Returns the file after recovery.
 inline Crash::Content recovered(io::Directory& area, const std::function<Crash::Content()>& target,
                                 const io::Identity& identity) {
     Crash crash(area, target, identity);
