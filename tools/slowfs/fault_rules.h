@@ -1,4 +1,4 @@
-// Which operations go wrong, and how.
+// Fault rules: they choose the failing operations, and their faults.
 //
 // A rule is a comma-separated list of key=value, e.g. "op=write,errno=EIO,after=3,count=1,offset=4096..8192,path=*.h5".
 //
@@ -78,7 +78,7 @@ class FaultRules {
     [[nodiscard]] Fault next(Op op, std::uint64_t offset, std::uint64_t size_bytes,
                              const std::function<std::string()>& path_of);
 
-    // In order of addition.
+    // Returns the tallies in order of addition.
     [[nodiscard]] std::vector<Tally> tallies() const;
 
   private:

@@ -24,7 +24,6 @@ namespace {
 
 FileSystem& fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
-// One open of a backing file.
 struct OpenFile {
     int fd = -1;
     SplitTracker reads;

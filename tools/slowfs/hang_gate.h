@@ -22,7 +22,6 @@ class HangGate {
     // `interrupted()` returns true. It calls that every 20 ms, without a lock held.
     HangEnd wait(std::uint64_t seen, std::int64_t ns_max, const std::function<bool()>& interrupted);
 
-    // Releases all current waits.
     void release();
     // Releases all waits, and ends later ones at once.
     void stop();

@@ -33,7 +33,6 @@ class InodeTable {
     // Takes ownership of `fd`, an O_PATH descriptor of the file with these attributes, and counts a lookup. The inode
     // stays valid until it is forgotten.
     Inode& found(int fd, const struct stat& attributes);
-    // Removes `lookups` lookups.
     void forget(Inode& inode, std::uint64_t lookups);
 
   private:

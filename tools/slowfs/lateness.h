@@ -18,7 +18,7 @@ namespace forebay::slowfs {
 
 class Lateness {
   public:
-    // Upper bound of FUSE's time from a reply to the next request of that size. FUSE copies at 1 GB/s or faster.
+    // Upper bound of FUSE's time from a reply to the next request of this size. FUSE copies at 1 GB/s or faster.
     [[nodiscard]] static constexpr std::int64_t carriage_ns(std::uint64_t size_bytes) noexcept {
         return 50'000 + static_cast<std::int64_t>(size_bytes);
     }

@@ -19,7 +19,6 @@ namespace forebay::slowfs {
 // Parses "0.5ms", "20us", "5s", "100ns" or "0" into nanoseconds. Every value but 0 needs its unit.
 [[nodiscard]] Result<std::int64_t> parse_duration_ns(std::string_view text);
 
-// Parses a non-negative integer.
 [[nodiscard]] Result<std::uint64_t> parse_count(std::string_view text);
 
 // The error "`text` is not `wanted`".
