@@ -1,4 +1,4 @@
-"""Samplers for PyTorch's DataLoader. This module does not import torch: a DataLoader takes any iterable as its sampler."""
+"""Samplers for PyTorch's DataLoader. This module does not import torch: a DataLoader takes any iterable as sampler."""
 
 from __future__ import annotations
 
