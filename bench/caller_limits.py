@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ranks that only write take where the file system limits each writer: forebay against native, from the same run.
+"""Times ranks that only write to a file system which limits each writer: forebay against native, in the same run.
 
     tools/env bench/caller_limits.py                                        2, 4 and 8 ranks, a limit for each thread
     tools/env bench/caller_limits.py --limit process --ranks 2 --pairs 3

@@ -31,8 +31,6 @@ CHECKPOINT_MEMORY, SMALL_MEMORY = 1280 * MIB, 320 * MIB
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings from the command line."""
-
     places: Places
     repetitions: int
     compute_s: float
@@ -72,7 +70,6 @@ def later_steps_s(one: Run) -> float:
 
 
 def raw(runs: dict[str, list[Run]]) -> dict:
-    """Returns the samples for the JSON file."""
     return {
         mode: [{**one.figures, "wall_s": one.wall_s, "cpu_s": one.cpu_s, "counters": one.counters} for one in ones]
         for mode, ones in runs.items()

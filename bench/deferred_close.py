@@ -84,7 +84,6 @@ def run(side: str, options: argparse.Namespace, mount: Path, backing: Path, fold
 
 
 def main() -> None:
-    """Measures pairs in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--mib", type=int, default=64, help="of each file")

@@ -118,7 +118,6 @@ def processor_s() -> float:
 
 
 def measure(shape: str, options: argparse.Namespace, folder: Path) -> None:
-    """Measures one shape on all sides, in turns."""
     settings = COMMON | SHAPES[shape] | {"reader.read_threads": options.workers, "train.epochs": options.epochs}
     settings["train.computation_time"] *= options.computing
     backing, output, area = folder / "backing" / shape, folder / "output", folder / "area"

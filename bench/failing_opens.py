@@ -28,7 +28,6 @@ def told(program: Path, path: Path, opens: int, folder: Path) -> dict:
 
 
 def main() -> None:
-    """Measures both kinds of files, the sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--opens", type=int, default=5000)

@@ -80,7 +80,6 @@ class Figure:
         ]
 
     def as_dict(self) -> dict:
-        """Returns the figure for the JSON file."""
         return asdict(self) | {"ratio": self.ratio, "met": self.met, "target_text": str(self.target or "")}
 
 

@@ -1,4 +1,4 @@
-/* What programs that write collectively do, one pattern at a time.
+/* Patterns of programs that write collectively, one at a time.
  *
  *   parallel_patterns --file F --pattern contiguous|chunked|datasets|pieces [--fill] [--independent]
  *                     [--rows 64] [--columns 8192] [--writes 8] [--chunk-rows 48] [--count 256] [--piece-words 2]

@@ -152,7 +152,6 @@ def say_aside(result: Result, groups: Iterable[Runs]) -> None:
 
 
 def raw(runs: Runs) -> dict:
-    """Returns the samples for the JSON file."""
     return {
         mode: [
             {**one.figures, "wall_s": one.wall_s, "process_cpu_s": one.cpu_s, "counters": one.counters} for one in ones

@@ -6,7 +6,7 @@
 
 The writer overwrites a dataset, notes the number of the flush in an attribute, and flushes. Then the reader opens the
 file, and reads the attribute. The time is that of the open and the reading. Each must see the newest flush. The target
-is at most 50 ms. The same is timed natively, without a writer, of the file that is left: what an open costs by itself.
+is at most 50 ms. A native reader of the final file, without a writer, measures the cost of the open itself.
 """
 
 import argparse

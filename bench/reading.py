@@ -1,4 +1,4 @@
-"""Common parts of the benchmarks of reading: a file of rows, the environment of each side, and reading on both of them."""
+"""Common parts of the benchmarks of reading: a file of rows, the environment of each side, and both sides in turns."""
 
 from __future__ import annotations
 
@@ -60,7 +60,6 @@ def told_by(code: str, words: list, environment: dict[str, str], wrapper: tuple[
 
 
 def told_by_program(command: list, environment: dict[str, str]) -> dict:
-    """Runs a program, and returns its JSON output."""
     done = subprocess.run([str(word) for word in command], env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 

@@ -10,7 +10,7 @@ One run measures all sides: native (mpio), forebay with read_cache=on where MPI 
 
 Prints for each epoch the seconds of the slowest rank, medians over the repetitions; the bytes that the file system
 saw; and how fast bytes came from other nodes. Plain MPI_Get of pieces of the same size, from a window over a mapped
-file, is measured in the same run. What is read is compared.
+file, is measured in the same run. All read data are compared.
 """
 
 import argparse
@@ -143,7 +143,6 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace) -> dict:
 
 
 def main() -> None:
-    """Measures the sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--row-bytes", type=int, default=64 << 10)

@@ -3,7 +3,7 @@
 
 One run measures all. A program on the first of two played nodes reads a file in units of 1 MiB from the second node's
 server, which has all of it in the replica, while a program of the second node computes: once without room in its own
-cache, so that nothing else is done with what comes, and once with room, so that all of it is stored. A plain socket
+cache, so that it only receives the bytes, and once with room, so that it stores all of them. A plain socket
 copies the same bytes, in pieces of the same size, beside the same programs. Then programs on two nodes with new staging
 areas read the file from a slow file system at once, and what that saw is counted.
 
@@ -12,7 +12,7 @@ areas read the file from a slow file system at once, and what that saw is counte
 Prints MiB/s and their ratios to the plain socket (bar: 0.5), medians over the repetitions, and the bytes that the file
 system saw (bar: 1.02 x the data). Processor time counts both sides, the program's or receiver's and the server's or
 sender's; its ratio is that of bytes per second of it to the plain socket's (bar: 0.8). With --host, an address of this
-machine's that is not the loopback interface's, frames are sealed, as between machines. What is read is compared.
+machine's that is not the loopback interface's, frames are sealed, as between machines. All read data are compared.
 """
 
 import argparse

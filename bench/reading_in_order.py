@@ -12,7 +12,7 @@ Two parts:
 - A weighted sampler with replacement, and a cache of a quarter of the data. It prints the share of rows that the file
   system did not deliver, and the share that Belady's replacement has for the same order with room for as many rows.
 
-What is read is compared with the native side. The program reads one row at a time, so an epoch takes at least the time
+All read data are compared with the native side. The program reads one row at a time, so an epoch takes at least the time
 of computing and of reading its rows from the node: on a busy machine, or with small rows, that is more than the bar.
 """
 
@@ -161,7 +161,6 @@ class Bench:
 
 
 def main() -> None:
-    """Measures one part after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--row-bytes", type=int, default=64 << 10)

@@ -10,7 +10,7 @@ without any I/O. Needs a Python with PyTorch: FOREBAY_HDF5_EXAMPLES_PYTHON, or -
 
 Prints the seconds of the epochs from the second on, medians over epochs and repetitions, as a quotient (bar: the time
 without I/O >= 0.98 x forebay's); the bytes that the file system delivered (bar: 1.00 to 1.02 x the data); and the
-private memory of a worker at the end of the last epoch over native's (bar: 4 MiB). What is read is compared.
+private memory of a worker at the end of the last epoch over native's (bar: 4 MiB). All read data are compared.
 """
 
 import argparse
@@ -97,7 +97,6 @@ def run(side: str, program: Path, path: Path, area: Path, options: argparse.Name
 
 
 def main() -> None:
-    """Measures the sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--row-bytes", type=int, default=256 << 10)

@@ -49,7 +49,6 @@ def run(side: str, mode: str, ranks: int, mount: Path, area: Path) -> float:
 
 
 def main() -> None:
-    """Measures pairs in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=5)

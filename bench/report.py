@@ -70,7 +70,6 @@ class Terminal:
             print(f"\r\033[K  {text}", end="", flush=True)
 
     def show(self, result: Result, seconds: float) -> None:
-        """Prints one case."""
         if os.isatty(1):
             print("\r\033[K", end="")
         heading = f"{result.title}  [{result.name}, median of {result.repetitions}, {seconds:.0f} s]"

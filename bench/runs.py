@@ -61,7 +61,6 @@ class Places:
     staging: Path
 
     def program(self, name: str) -> str:
-        """Returns the path of a program of bench/."""
         path = self.programs / name
         if not path.exists():
             raise BenchError(f"{path} is not there: build the release preset first (make build)")

@@ -52,7 +52,6 @@ def run(side: str, folder: Path, files: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures pairs in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--repetitions", type=int, default=7)

@@ -109,7 +109,6 @@ def run(places: Places, folder: Path, fs: SlowFS, what: str, way: str, ranks: in
 
 
 def verify(command: list, file: Path, variables: dict[str, str], of: str) -> None:
-    """Reads the file back natively, and removes it."""
     verified = subprocess.run(
         [*command, "--file", str(file), "--verify"],
         env=variables,
