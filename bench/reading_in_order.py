@@ -12,7 +12,7 @@ Two parts:
 - A weighted sampler with replacement, and a cache of a quarter of the data. It prints the share of rows that the file
   system did not deliver, and the share that Belady's replacement has for the same order with room for as many rows.
 
-All read data are compared with the native side. The program reads one row at a time, so an epoch takes at least the time
+The data are compared with the native side. The program reads one row at a time, so an epoch takes at least the time
 of computing and of reading its rows from the node: on a busy machine, or with small rows, that is more than the bar.
 """
 
