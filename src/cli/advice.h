@@ -16,7 +16,6 @@ struct Advice {
     std::string option;    // the forebay option to change; empty if the program or the site must change
 };
 
-// Writes to the files, from the trace.
 struct WritesToFiles {
     double bytes_per_s = 0;   // 0 if unknown
     Alignment alignment;      // relative to adviser_stripe

@@ -131,7 +131,6 @@ class Draining {
                                         process.logged.front().path, process.pid));
     }
 
-    // Waits until no bytes are pending, or the time is over.
     Status await_living() {
         const AreaEvents events(where_);
         for (;;) {

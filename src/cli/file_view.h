@@ -9,7 +9,6 @@
 
 namespace forebay::cli {
 
-// A process that writes or wrote the file.
 struct FileMember {
     const ledger::ProcessView* process = nullptr;
     const ledger::FileCounters* counters = nullptr;   // null if only the log has the file

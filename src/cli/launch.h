@@ -17,7 +17,6 @@ namespace forebay::cli {
 // below the prefix. The message of kNotFound names the searched places.
 [[nodiscard]] Result<std::string> plugin_folder();
 [[nodiscard]] std::optional<std::string> plugin_file(const std::string& folder);
-// The path of this executable.
 [[nodiscard]] Result<std::string> own_path();
 
 inline constexpr const char* kConnectorVariable = "HDF5_VOL_CONNECTOR";
@@ -58,7 +57,6 @@ inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 // each.
 [[nodiscard]] std::vector<std::string> notices_with(const Variables& variables);
 
-// Our own HDF5_PLUGIN_PATH without the plugin's folder.
 [[nodiscard]] std::string plugin_path_without(const std::string& folder);
 
 // The complete environment without forebay. A program started with it runs natively.

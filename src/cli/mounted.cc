@@ -25,7 +25,6 @@ std::optional<std::uint64_t> device_of(const fs::path& path) {
     return static_cast<std::uint64_t>(facts.st_dev);
 }
 
-// Returns the device of the nearest existing parent directory.
 std::optional<std::uint64_t> device_above(fs::path path) {
     while (path.has_parent_path() && path != path.parent_path()) {
         path = path.parent_path();

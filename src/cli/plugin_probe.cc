@@ -42,7 +42,6 @@ Function* symbol(void* library, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// HDF5's error stack, as HDF5 prints it.
 std::string error_stack(void* library) {
     auto* print = symbol<int(std::int64_t, std::FILE*)>(library, "H5Eprint2");
     char* text = nullptr;

@@ -30,9 +30,7 @@ struct RunSummary {
 [[nodiscard]] std::vector<ledger::FileCounters> all_files(const RunSummary& summary);
 // Returns sums over all files; `path` is empty.
 [[nodiscard]] ledger::FileCounters totals(const std::vector<ledger::FileCounters>& files);
-// The number of files that stepped aside, by reason.
 [[nodiscard]] std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistics);
-// All processes' reads through the read cache, added up.
 [[nodiscard]] CacheStatistics cache_totals(const Statistics& statistics);
 // The part of the read bytes that came from the node, in percent; 0 if there were no reads.
 [[nodiscard]] std::uint64_t hit_percent(const CacheStatistics& cache);

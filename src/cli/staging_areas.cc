@@ -158,7 +158,6 @@ class Surveying {
         }
     }
 
-    // Returns other users with visible staging areas here.
     std::set<std::uint64_t> other_users(std::uint64_t self) const {
         std::set<std::uint64_t> users;
         if (everywhere_)
@@ -219,7 +218,6 @@ class Surveying {
         return Status::ok();
     }
 
-    // If `needed`, a missing directory is an error.
     Status look_at(const std::string& nls, bool needed, std::set<io::Identity>& known, UserAreas& found) {
         if (std::find(found.nls.begin(), found.nls.end(), nls) != found.nls.end()) return Status::ok();
         auto area = recover::find_area(nls);

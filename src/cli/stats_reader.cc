@@ -223,7 +223,6 @@ void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>&
                 fmt::format("{}: it ended with {} open for writing, and its log is gone", who,
                             tally.value().files_written == 1 ? "a file" : "files"));
     }
-    // A process with counters is not added twice.
     for (ProcessStatistics& process : told)
         if (std::ranges::none_of(processes, [&](const auto& one) { return one.pid == process.pid; }))
             processes.push_back(std::move(process));

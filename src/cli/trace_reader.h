@@ -28,7 +28,6 @@ struct Timeline {
     std::vector<double> written_bytes;   // bytes that reached the files
     std::vector<double> read_bytes;      // bytes read from cached files
 };
-// Returns `intervals` intervals from `begin_ns` to `end_ns`.
 [[nodiscard]] Timeline timeline_of(const std::vector<TraceEvent>& events, std::uint64_t begin_ns, std::uint64_t end_ns,
                                    std::size_t intervals);
 

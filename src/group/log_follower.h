@@ -37,7 +37,6 @@ class LogFollower {
     // the log is unreadable (io/guarded_access.h). Other errors: the pool cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 
-    // Begins again with the oldest segment that is not released.
     void restart();
 
     // For the drainer: the lowest records that are still needed.
