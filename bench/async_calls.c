@@ -31,7 +31,7 @@ static void write_small(const char *path, uint64_t count, uint64_t bytes, int as
     const hsize_t extent[] = {count, bytes / 8}, size[] = {1, bytes / 8};
     uint64_t *words = malloc(bytes);
     fill(words, bytes / 8, 1);
-    /* Without the sieve buffer, so that each write reaches the driver. */
+    /* Disables the sieve buffer, so that each write reaches the driver. */
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_sieve_buf_size(access, 0);
     const hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
@@ -72,7 +72,7 @@ static void make(const char *path, uint64_t steps, uint64_t bytes) {
     printf("{}\n");
 }
 
-/* Takes that long of computing with what was read; the check of the data is part of it. */
+/* Computes with the data for that long, including the check of the data. */
 static int compute(const uint64_t *words, uint64_t count, uint64_t step, double seconds) {
     const double end_s = now_s() + seconds;
     uint64_t wrong = 0;
@@ -105,7 +105,7 @@ static int read_ahead(const char *path, uint64_t steps, uint64_t bytes, double c
                     "read");
         }
         calls_s += now_s() - call_s;
-        if (step == 1) first_s = calls_s; /* nothing to hide the first slab behind */
+        if (step == 1) first_s = calls_s; /* no computing hides the first slab */
         if (step > 0) wrong |= compute(slabs[(step - 1) % 2], bytes / 8, step - 1, compute_s);
     }
     printf("{\"calls_s\":%.6f,\"first_s\":%.6f,\"total_s\":%.6f}\n", calls_s, first_s, now_s() - begin_s);

@@ -38,7 +38,7 @@ def environment_of(side: str, area: Path, stats: Path) -> dict[str, str]:
 
 
 def run(side: str, area: Path, *arguments: object) -> tuple[dict, dict]:
-    """What the program printed, and what it counted of asynchronous calls."""
+    """Returns the program's output, and its counts of asynchronous calls."""
     stats = area / "statistics.jsonl"
     stats.unlink(missing_ok=True)
     done = subprocess.run(

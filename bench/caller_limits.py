@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ranks that only write take where the file system limits each writer: forebay against native, from the same run.
+"""Times ranks that only write to a file system which limits each writer: forebay against native, in the same run.
 
     tools/env bench/caller_limits.py                                        2, 4 and 8 ranks, a limit for each thread
     tools/env bench/caller_limits.py --limit process --ranks 2 --pairs 3
@@ -24,7 +24,7 @@ BUILD = Path(os.environ["FOREBAY_BUILD_DIR"])
 
 
 def run(side: str, ranks: int, mib: int, mount: Path, area: Path) -> dict:
-    """One run of parallel_checkpoint, verified; its own figures."""
+    """Runs parallel_checkpoint once and verifies it. Returns its figures."""
     path = mount / f"{side}.h5"
     environment = {
         name: value for name, value in os.environ.items() if name not in ("HDF5_VOL_CONNECTOR", "LD_PRELOAD")
@@ -57,7 +57,7 @@ def run(side: str, ranks: int, mib: int, mount: Path, area: Path) -> dict:
 
 
 def main() -> None:
-    """Pairs in turns, for each number of ranks."""
+    """Measures pairs in turns, for each number of ranks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--limit", choices=["thread", "process"], default="thread")
     parser.add_argument("--ranks", type=int, action="append")

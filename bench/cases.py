@@ -1,7 +1,7 @@
-"""The cases: what is run, how often, and which figures come out of it.
+"""The cases: programs, repetitions, and their figures.
 
-Every case runs its program natively and with forebay in turns, the first of each pair alternating, and takes
-medians. A case raises BenchError when the data was wrong or staging was not on; it never fails on a figure.
+Every case runs its program natively and with forebay in turns, the first of each pair alternating, and takes medians. A
+case raises BenchError if the data was wrong or staging was off; it never fails on a figure.
 """
 
 from __future__ import annotations
@@ -25,25 +25,23 @@ DATASETS, STEPS = 8, 4
 SLOW_MIB, LOCAL_MIB = 64, 16
 # Short runs are repeated more often.
 MORE_OFTEN = 3
-# Touched before each run: what buffers, log and (on the page cache) target take together.
+# Touched before each run: the memory of buffers, log and (on the page cache) target.
 CHECKPOINT_MEMORY, SMALL_MEMORY = 1280 * MIB, 320 * MIB
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What the command line asked for."""
-
     places: Places
     repetitions: int
     compute_s: float
     local_compute_s: float
     progress: Callable[[str], None]
-    figures: Path  # where pictures go
-    aside_allowed: bool = False  # with several ranks, measure even where forebay steps aside
+    figures: Path  # folder of the pictures
+    aside_allowed: bool = False  # with several ranks, measure even if forebay steps aside
 
 
 def in_turns(setting: Setting, repetitions: int) -> Iterator[tuple[int, str]]:
-    """Repetition and mode: native and forebay in turns, the first of a pair alternating."""
+    """Yields repetition and mode: native and forebay in turns, the first of a pair alternating."""
     for number in range(repetitions):
         for mode in (NATIVE, FOREBAY) if number % 2 == 0 else (FOREBAY, NATIVE):
             setting.progress(f"{number + 1}/{repetitions} {mode}")
@@ -51,28 +49,27 @@ def in_turns(setting: Setting, repetitions: int) -> Iterator[tuple[int, str]]:
 
 
 def observed_mib_s(one: Run) -> float:
-    """Bytes by the time in which the program waited for HDF5."""
+    """Returns bytes divided by the time in which the program waited for HDF5."""
     return one.figures["bytes"] / MIB / (one.figures["calls_s"] + one.figures["close_s"])
 
 
 def waiting_s(one: Run) -> float:
-    """Time in HDF5 calls and close."""
+    """Returns the time in HDF5 calls and close."""
     return one.figures["calls_s"] + one.figures["close_s"]
 
 
 def first_step_new_mib_s(copy: Run) -> float:
-    """Bandwidth of a plain copy whose first step writes new files and whose later ones copy over existing ones."""
+    """Returns the bandwidth of a plain copy whose first step writes new files and whose later ones overwrite them."""
     figures = copy.figures
     return figures["bytes"] / MIB / (figures["new_files_s"] + figures["copy_s"] * (STEPS - 1) / STEPS)
 
 
 def later_steps_s(one: Run) -> float:
-    """The median of the steps after the first."""
+    """Returns the median of the steps after the first."""
     return statistics.median(one.figures["step_s"][1:])
 
 
 def raw(runs: dict[str, list[Run]]) -> dict:
-    """The samples, for the JSON file."""
     return {
         mode: [{**one.figures, "wall_s": one.wall_s, "cpu_s": one.cpu_s, "counters": one.counters} for one in ones]
         for mode, ones in runs.items()
@@ -80,7 +77,7 @@ def raw(runs: dict[str, list[Run]]) -> dict:
 
 
 def counter_note(runs: list[Run]) -> str:
-    """Where forebay's own counters say that time went, in medians."""
+    """Returns the times in forebay's own counters, in medians."""
 
     def median(key: str) -> float:
         return statistics.median(one.counters.get(key, 0) for one in runs)
@@ -100,15 +97,15 @@ def counter_note(runs: list[Run]) -> str:
 def checkpoint_runs(
     setting: Setting, repetitions: int, folders: tuple[Path, Path], mib: int, compute_s: float
 ) -> dict[str, list]:
-    """Checkpoints in turns, with plain copies of the same bytes in between.
+    """Runs checkpoints in turns, with plain copies of the same bytes in between.
 
-    `folders`: where the program sees its file, and where it is read back.
+    `folders` are the place of the file for the program, and the place for the verification.
     """
     places, (mounted, backing) = setting.places, folders
     sizes = ["--datasets", str(DATASETS), "--mib", str(mib), "--steps", str(STEPS)]
     command = [places.program("checkpoint"), *sizes, "--compute-seconds", str(compute_s)]
     if compute_s > 0:
-        command.append("--compute-first")  # a simulation has computed something before its first checkpoint
+        command.append("--compute-first")  # a simulation computes before its first checkpoint
     copy = [places.program("plain_copy"), "--directory", str(places.staging), *sizes]
     runs: dict[str, list] = {NATIVE: [], FOREBAY: [], "copy": []}
     for number, mode in in_turns(setting, repetitions):
@@ -167,7 +164,7 @@ def add_checkpoint_figures(result: Result, runs: dict[str, list], *, copy_target
 
 
 def checkpoint(setting: Setting) -> Result:
-    """Checkpoints on a slow file system, computing in between."""
+    """Checkpoints on a slow file system, with computing in between."""
     result = Result(
         "checkpoint", f"Checkpoints with computing in between, file system at {SLOW_BANDWIDTH}", setting.repetitions
     )
@@ -188,7 +185,7 @@ def checkpoint(setting: Setting) -> Result:
 
 
 def checkpoint_busy(setting: Setting) -> Result:
-    """Checkpoints on a slow file system with nothing to hide behind."""
+    """Checkpoints on a slow file system without computing."""
     result = Result(
         "checkpoint_busy", f"The same without computing, file system at {SLOW_BANDWIDTH}", setting.repetitions
     )
@@ -219,14 +216,14 @@ def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float)
 
 
 def checkpoint_local(setting: Setting) -> Result:
-    """Checkpoints on the page cache, computing in between."""
+    """Checkpoints on the page cache, with computing in between."""
     return _checkpoint_local(
         setting, "checkpoint_local", "Checkpoints with computing in between, page cache", setting.local_compute_s
     )
 
 
 def checkpoint_local_busy(setting: Setting) -> Result:
-    """Checkpoints on the page cache, no computing."""
+    """Checkpoints on the page cache, without computing."""
     return _checkpoint_local(setting, "checkpoint_local_busy", "Checkpoints without computing, page cache", 0)
 
 
@@ -274,7 +271,7 @@ def small_writes(setting: Setting) -> Result:
 
 
 def small_writes_latency(setting: Setting) -> Result:
-    """Small writes on a file system that takes its time for every operation."""
+    """Small writes on a file system with a latency for every operation."""
     repetitions = 1 if setting.repetitions <= 3 else 3
     result = Result("small_writes_latency", f"The same, file system at {SLOW_LATENCY} per operation", repetitions)
     with slow_target(setting.places, latency=SLOW_LATENCY) as slow:
@@ -327,7 +324,7 @@ def api_test(setting: Setting) -> Result:
 
 
 def memory(setting: Setting) -> Result:
-    """Anonymous memory at its peak, with everything staged long before it is drained."""
+    """Anonymous memory at its peak, with all bytes staged long before the drain."""
     result = Result("memory", f"Peak of anonymous memory, file system at {SLOW_BANDWIDTH}", 1)
     sizes = ["--datasets", str(DATASETS), "--mib", str(SLOW_MIB), "--steps", "2"]
     with slow_target(setting.places, bandwidth=SLOW_BANDWIDTH) as slow:

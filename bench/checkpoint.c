@@ -1,13 +1,12 @@
-/* A program that writes checkpoints: plain HDF5, one file, one group per step, datasets created, written and
- * closed one after the other, computing after every step.
+/* Writes checkpoints: plain HDF5, one file, one group per step. It creates, writes and closes one dataset after the
+ * other, and computes after every step.
  *
  *   checkpoint --file F [--datasets 8] [--mib 64] [--steps 4] [--compute-seconds 0] [--compute-first]
  *   checkpoint --file F --verify [the same sizes]
  *
- * Prints the time spent inside HDF5 calls (each call is timed), in H5Fclose, and in all. Starting the library
- * (H5open) is shown apart. Computing is a five-point stencil on one core until the seconds are over; the number of
- * sweeps tells how much the work beside it has slowed it down.
- */
+ * Prints the time spent inside HDF5 calls (it times each call), in H5Fclose, and in all. The start of the library
+ * (H5open) is a separate figure. Computing is a five-point stencil on one core until the seconds are over. The number
+ * of sweeps shows the slowdown by other work. */
 #include <hdf5.h>
 
 #include "checkpoint_data.h"

@@ -1,7 +1,5 @@
-/* What a simulation that writes checkpoints has besides its files: buffers whose bytes are known, and computing.
- *
- * Everything is static, as in program.h. An array is named by a number, a word by its index in the array.
- */
+/* Buffers with known bytes, and computing, for programs that write checkpoints. Everything is static, as in program.h.
+ * An array is identified by a number, a word by its index in the array. */
 #ifndef FOREBAY_BENCH_CHECKPOINT_DATA_H
 #define FOREBAY_BENCH_CHECKPOINT_DATA_H
 
@@ -26,17 +24,17 @@ UNUSED_OK static uint64_t compute(double seconds) {
     return sweeps;
 }
 
-/* The word that a checkpoint of `step` holds. */
+/* Returns the word of a checkpoint of `step`. */
 UNUSED_OK static uint64_t checkpoint_word(uint64_t array, uint64_t index, uint64_t step) {
     return word_at(array, index) + (index % kPageWords == 0 ? step : 0);
 }
 
-/* What a step changes: the first word of every 4 KiB. Cheap, so that a run without computing is all I/O. */
+/* Changes the first word of every 4 KiB, as a step does. This is cheap, so a run without computing is all I/O. */
 UNUSED_OK static void stamp(uint64_t *words, uint64_t count, uint64_t array, uint64_t step) {
     for (uint64_t i = 0; i < count; i += kPageWords) words[i] = checkpoint_word(array, i, step);
 }
 
-/* `count` arrays, numbered from `first`, of `words` words each. */
+/* Makes `count` arrays of `words` words each, numbered from `first`. */
 UNUSED_OK static uint64_t **new_buffers(uint64_t first, uint64_t count, uint64_t words) {
     uint64_t **buffers = calloc(count, sizeof *buffers);
     if (buffers == NULL) fail("buffers", "out of memory");

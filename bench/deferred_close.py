@@ -51,7 +51,7 @@ for step in range(steps):
 
 
 def run(side: str, options: argparse.Namespace, mount: Path, backing: Path, folder: Path) -> float:
-    """Seconds in HDF5 calls of one run, verified."""
+    """Runs once and verifies. Returns the seconds in HDF5 calls."""
     area = folder / f"area-{side}"
     area.mkdir()
     stats = folder / "stats.jsonl"
@@ -84,7 +84,6 @@ def run(side: str, options: argparse.Namespace, mount: Path, backing: Path, fold
 
 
 def main() -> None:
-    """Pairs in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--mib", type=int, default=64, help="of each file")

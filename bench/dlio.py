@@ -33,8 +33,8 @@ ROOT = Path(__file__).resolve().parents[1]
 REQUIREMENTS = ROOT / "python" / "requirements-dlio.txt"
 SIDES = ("native", "forebay", "memory")
 BAR = 98.0
-# What differs from DLIO's own shapes for a V100, which are MLPerf Storage's. unet3d has an eighth of the bytes, and of
-# the time to compute with them.
+# The differences to DLIO's own shapes for a V100, which are those of MLPerf Storage. unet3d has an eighth of the bytes
+# and of the computing time.
 SHAPES = {
     "unet3d": {
         "dataset.num_files_train": 40,
@@ -70,7 +70,7 @@ class dftracer: pass
 
 
 def installed(python: str) -> Path:
-    """A Python that has DLIO beside what the given one has; made at the first call."""
+    """Returns a Python with DLIO and the packages of the given one. The first call makes it."""
     code = "import json, sysconfig, torch, h5py; print(json.dumps([sysconfig.get_path('purelib'), torch.__version__]))"
     beside, version = json.loads(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
     venv, recipe = ROOT / "build" / "dlio" / version, REQUIREMENTS.read_text() + beside
@@ -92,7 +92,7 @@ def installed(python: str) -> Path:
 def dlio(
     python: Path, shape: str, data: Path, output: Path, settings: dict, environment: dict[str, str]
 ) -> list[float]:
-    """Runs DLIO; returns the AU of each epoch in percent."""
+    """Runs DLIO. Returns the AU of each epoch in percent."""
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir()
     settings = settings | {"dataset.data_folder": data, "output.folder": output}
@@ -112,13 +112,12 @@ def dlio(
 
 
 def processor_s() -> float:
-    """Of the programs that have ended."""
+    """Returns the processor time of ended child programs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def measure(shape: str, options: argparse.Namespace, folder: Path) -> None:
-    """One shape on all sides, in turns."""
     settings = COMMON | SHAPES[shape] | {"reader.read_threads": options.workers, "train.epochs": options.epochs}
     settings["train.computation_time"] *= options.computing
     backing, output, area = folder / "backing" / shape, folder / "output", folder / "area"

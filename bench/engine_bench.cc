@@ -1,9 +1,9 @@
-// The staging engine without HDF5: what a staged write and a read cost as more and more extents are staged.
+// Measures the staging engine without HDF5: the cost of a staged write and of a read by the number of staged extents.
 //
 //   engine_bench [--directory D] [Google Benchmark's options]
 //
-// All extents lie below the last commit's end of file, so they are held in the log for the next commit and their
-// number stays what the benchmark says. `pwrite` and `pread` on the same file are the native figures beside it.
+// All extents lie below the last commit's end of file, so the log holds them for the next commit and their number stays
+// constant. The native figures are those of `pwrite` and `pread` on the same file.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ using forebay::stage::Engine;
 using forebay::stage::StagedFile;
 
 constexpr std::uint64_t kPieceBytes = 64;   // one extent
-constexpr std::uint64_t kSlotBytes = 256;   // distance of two extents: they never touch
+constexpr std::uint64_t kSlotBytes = 256;   // distance of two extents, which never touch
 constexpr std::uint64_t kOverlayBytes = 64 * kSlotBytes;
 constexpr std::uint64_t kIterations = 20000;
 constexpr std::uint64_t kFewestExtents = 1000, kMostExtents = 1000000;
@@ -50,7 +50,7 @@ void require(const Status& status, std::string_view what) {
     if (!status.is_ok()) fail(what, status.message());
 }
 
-// One file with `extents` staged pieces, and room for as many more between them.
+// One file with `extents` staged pieces, and gaps for as many more between them.
 class StagedExtents {
   public:
     StagedExtents(const std::filesystem::path& directory, std::uint64_t extents)
@@ -90,7 +90,7 @@ class StagedExtents {
         require(file_->read(offset, std::span(bytes_).first(size)), "read");
         benchmark::DoNotOptimize(bytes_.data());
     }
-    // Random offsets of staged pieces, of the gaps behind them, and of the half of the file where nothing is staged.
+    // Random offsets: of staged pieces, of the gaps after them, and of the half of the file without staged bytes.
     std::uint64_t staged() { return (random_() % extents_) * kSlotBytes; }
     std::uint64_t gap() { return staged() + kSlotBytes / 2; }
     std::uint64_t unstaged() { return (extents_ + random_() % extents_) * kSlotBytes; }
@@ -102,7 +102,7 @@ class StagedExtents {
     std::vector<std::byte>& bytes() { return bytes_; }
 
   private:
-    // What lies beneath the staged pieces, so that reads find bytes in the file too.
+    // Fills the file below the staged pieces, so that reads find bytes in the file too.
     void fill() {
         for (std::uint64_t at = 0; at < 2 * extents_ * kSlotBytes; at += bytes_.size())
             if (::pwrite(descriptor_, bytes_.data(), bytes_.size(), static_cast<off_t>(at)) < 0)
@@ -118,7 +118,7 @@ class StagedExtents {
     std::shared_ptr<StagedFile> file_;
 };
 
-// The extents that the benchmarks of one size share; making them takes longer than measuring.
+// The benchmarks of one size share the extents, because making them takes longer than measuring.
 std::filesystem::path directory;
 std::unique_ptr<StagedExtents> current;
 
@@ -160,7 +160,7 @@ void add(const std::string& name, std::uint64_t extents, std::uint64_t iteration
         ->Unit(benchmark::kNanosecond);
 }
 
-// In this order: what only looks comes first, what adds extents last.
+// The order matters: read benchmarks come first, those that add extents last.
 void add_all(std::uint64_t extents) {
     add("native/pread", extents, kIterations, pread_piece);
     add("read/unstaged", extents, kIterations, [](StagedExtents& e) { e.read(e.unstaged(), kPieceBytes); });
@@ -173,7 +173,7 @@ void add_all(std::uint64_t extents) {
     add("write/scattered", extents, std::max(extents / 10, kFewestExtents), [](StagedExtents& e) { e.write(e.gap()); });
 }
 
-// Takes `--directory D` out of the arguments; without it, a fresh temporary directory that `main` removes.
+// Removes `--directory D` from the arguments. Without it, makes a temporary directory that `main` removes.
 bool take_directory(int& argc, char** argv) {
     for (int i = 1; i + 1 < argc; ++i) {
         if (std::string_view(argv[i]) != "--directory") continue;

@@ -1,7 +1,6 @@
-/* What an open that fails costs. Prints one JSON object: microseconds of the first open, and the median of the others.
+/* Measures opens that fail. Prints one JSON object: microseconds of the first open, and the median of the others.
  *
- *   failing_opens FILE OPENS
- */
+ *   failing_opens FILE OPENS */
 #include <hdf5.h>
 
 #include "program.h"

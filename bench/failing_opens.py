@@ -19,7 +19,7 @@ from pathlib import Path
 
 
 def told(program: Path, path: Path, opens: int, folder: Path) -> dict:
-    """What the program says with this folder as the plugin path."""
+    """Returns the program's output with this folder as the plugin path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOREBAY_", "HDF5_"))}
     done = subprocess.run(
         [program, path, str(opens)], env=kept | {"HDF5_PLUGIN_PATH": str(folder)}, capture_output=True, check=True
@@ -28,7 +28,6 @@ def told(program: Path, path: Path, opens: int, folder: Path) -> dict:
 
 
 def main() -> None:
-    """Both kinds of files, the sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=7)
     parser.add_argument("--opens", type=int, default=5000)

@@ -26,7 +26,7 @@ class Target:
     unit: str = ""
 
     def met_by(self, value: float) -> bool:
-        """Whether the value keeps the bound."""
+        """True if the value keeps the bound."""
         return value <= self.bound if self.at_most else value >= self.bound
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Target:
 
 @dataclass
 class Figure:
-    """One line of a table. `base` is what forebay is compared with, mostly the native run."""
+    """One line of a table. `base` is the value to compare with, mostly the native one."""
 
     what: str
     base: float
@@ -52,12 +52,12 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """forebay ÷ base, None when there is nothing to divide by."""
+        """The ratio forebay ÷ base, or None if base is zero."""
         return self.forebay / self.base if self.base else None
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met, None without a target."""
+        """True if the target is met, None without a target."""
         if self.target is None:
             return None
         if self.target.of == "difference":
@@ -66,7 +66,7 @@ class Figure:
         return value is not None and self.target.met_by(value)
 
     def cells(self) -> list[str]:
-        """As a row: what, base, forebay, ratio, target, verdict."""
+        """Returns a row: measured, base, forebay, ratio, target, verdict."""
         show = UNITS[self.unit]
         base = show(self.base) + ("" if self.base_name == "native" else f" ({self.base_name})")
         ratio = "–" if self.ratio is None else f"{self.ratio:.3g}" if self.ratio < 100 else f"{self.ratio:,.0f}"
@@ -80,13 +80,12 @@ class Figure:
         ]
 
     def as_dict(self) -> dict:
-        """For the JSON file."""
         return asdict(self) | {"ratio": self.ratio, "met": self.met, "target_text": str(self.target or "")}
 
 
 @dataclass
 class Result:
-    """What one case found."""
+    """The figures of one case."""
 
     name: str
     title: str
@@ -121,10 +120,10 @@ class Result:
 
 
 def at_most(bound: float, of: str = "ratio", unit: str = "") -> Target:
-    """The target that a value is no greater."""
+    """Returns the target that a value is at most `bound`."""
     return Target(bound, True, of, unit)
 
 
 def at_least(bound: float) -> Target:
-    """The target that a ratio is no smaller."""
+    """Returns the target that a ratio is at least `bound`."""
     return Target(bound, False)

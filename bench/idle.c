@@ -1,12 +1,12 @@
-/* What an open file costs while nobody uses it: writes, flushes, waits until the process has used no clock tick for
- * two seconds (a log is warmed up once, a second after it was begun), then counts clock ticks and voluntary context
+/* Measures an idle open file. The program writes and flushes, and waits until the process has used no clock tick for
+ * two seconds (the log warms up once, a second after its begin). Then it counts clock ticks and voluntary context
  * switches of its threads over the idle time.
  *
  *   idle --file F [--mib 64] [--settle-seconds-max 20] [--idle-seconds 3]
  *   idle --file F --verify [--mib 64]
  *
- * The main thread's own sleep is one switch; the other threads are counted apart. A thread that ends counts as one.
- */
+ * The main thread's own sleep is one switch; the program counts the other threads separately. A thread that ends counts
+ * as one. */
 #include <dirent.h>
 #include <hdf5.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ static struct usage usage_now(void) {
     if (stat == NULL || fgets(text, sizeof text, stat) == NULL) fail("/proc/self/stat", "cannot be read");
     fclose(stat);
     unsigned long user = 0, system = 0;
-    const char *fields = strrchr(text, ')'); /* the name before it may hold anything */
+    const char *fields = strrchr(text, ')'); /* the name before it may have any characters */
     if (fields == NULL ||
         sscanf(fields + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2)
         fail("/proc/self/stat", "cannot be understood");
@@ -58,7 +58,7 @@ static struct usage usage_now(void) {
     return usage;
 }
 
-/* The switches of the main thread, or of all the others, between the two moments. */
+/* Returns the switches between the two moments, of the main thread or of all others. */
 static uint64_t switches_between(const struct usage *before, const struct usage *after, int of_main) {
     uint64_t count = 0;
     for (uint64_t i = 0; i < before->threads; ++i) {
@@ -77,7 +77,7 @@ static void sleep_s(double seconds) {
     nanosleep(&rest, NULL);
 }
 
-/* Waits until kQuiet_s have passed without a clock tick; returns how long that took. */
+/* Waits until kQuiet_s have passed without a clock tick. Returns the duration. */
 static double settle(double most_s) {
     double begin_s = now_s();
     uint64_t ticks = usage_now().ticks;

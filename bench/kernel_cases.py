@@ -25,12 +25,12 @@ TOUCHED = 320 * MIB
 
 
 def rank_counts(setting: Setting) -> tuple[int, ...]:
-    """The numbers of ranks that a kernel is run with."""
+    """Returns the numbers of ranks of a kernel."""
     return QUICK_KERNEL_RANKS if is_quick(setting) else KERNEL_RANKS
 
 
 def time_panel(title: str, along: str, groups: Sequence[str], runs: Sequence[Runs]) -> Panel:
-    """Native and forebay's time in HDF5 calls and close."""
+    """Shows the time in HDF5 calls and close, native and with forebay."""
     pairs = [medians(each, waiting_s) for each in runs]
     return Panel(
         title,
@@ -42,7 +42,7 @@ def time_panel(title: str, along: str, groups: Sequence[str], runs: Sequence[Run
 
 
 def writes_panel(title: str, along: str, groups: Sequence[str], runs: Sequence[Runs]) -> Panel:
-    """Requests of the program, and how many writes reached the file system."""
+    """Shows the program's requests, and the writes that reached the file system."""
     pairs = [medians(each, "writes_at_target") for each in runs]
     return Panel(
         title,
@@ -59,7 +59,7 @@ def writes_panel(title: str, along: str, groups: Sequence[str], runs: Sequence[R
 
 
 def share_panel(title: str, runs: Runs) -> Panel:
-    """How the time of writes and reads divides, in percent."""
+    """Shows the shares of writes and reads in the time, in percent."""
     writes, reads = medians(runs, "writes_s"), medians(runs, "reads_s")
     share = [100 * read / (write + read) for write, read in zip(writes, reads)]
     return Panel(
@@ -166,7 +166,7 @@ def vpic_io(setting: Setting) -> Result:
     groups: dict[str, Runs] = {}
     with slow_target(setting.places, bandwidth=SLOW_BANDWIDTH) as slow:
         for ranks in rank_counts(setting):
-            # As much computing for each byte as between the checkpoints.
+            # The computing time per byte is that between the checkpoints.
             compute_s = setting.compute_s * ranks * PARTICLES * BYTES_OF_A_PARTICLE / (512 * MIB)
             program = Program(
                 "vpic_io",
@@ -200,7 +200,7 @@ def vpic_io(setting: Setting) -> Result:
 
 
 def interleaved(setting: Setting) -> Result:
-    """Cells of 4 KiB taken in turns by four ranks, written independently and collectively."""
+    """Cells of 4 KiB that belong to four ranks in turns, written independently and collectively."""
     result = Result(
         "interleaved",
         f"{INTERLEAVED_RANKS} ranks x {INTERLEAVED_CELLS:,} interleaved cells of 4 KiB, "

@@ -1,7 +1,7 @@
-"""Memory that a run is to find at hand.
+"""Keeps free memory ready for a run.
 
-A virtual machine returns free memory to its host, within a second or two where the host asks for it, and getting it
-back costs ten times a copy. That would hit whichever run comes first, and whichever needs the most.
+A virtual machine returns free memory to its host, some within a second or two, and getting it back costs ten times a
+copy. That would slow down the first run, and the run that needs the most.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CHUNK = 64 * 2**20
-_AHEAD = 4 * _CHUNK  # of the growing file: what a file system at 200 MiB/s takes in little more than a second
+_AHEAD = 4 * _CHUNK  # ahead of the growing file: a file system at 200 MiB/s takes it in little more than a second
 _LOOK_EVERY_S = 0.05
 
 
 def touch_free_memory(size_bytes: int) -> None:
-    """Takes and gives back this much memory, for a run that starts at once and needs all of it soon."""
+    """Allocates and frees this much memory, for a run that starts at once and soon needs all of it."""
     with _taken(size_bytes):
         pass
 
 
 @dataclass(frozen=True)
 class Need:
-    """When a run needs memory: as its file grows, and at its first burst of writes."""
+    """The times at which a run needs memory: as its file grows, and at its first burst of writes."""
 
-    file: Path  # where its pages are held
+    file: Path  # the file that holds its pages
     file_bytes: int
     burst_bytes: int
-    burst_after_s: float  # from when the file appears
+    burst_after_s: float  # after the file appears
 
 
 @contextmanager
 def held_for(need: Need | None) -> Iterator[None]:
-    """Takes the memory, and gives it back while the body runs, shortly before it is needed."""
+    """Allocates the memory, and frees it while the body runs, shortly before the run needs it."""
     if need is None:
         yield
         return

@@ -1,15 +1,15 @@
-/* Opens small files read-only, again and again. Prints one JSON object: the seconds, those of them that it
- * ran on a processor, and the rows of all files opened.
+/* Opens small files read-only, repeatedly. Prints one JSON object: the seconds, the processor seconds among them, and
+ * the rows of all opened files.
  *
  *   opens FOLDER OPENS FILES
  *
- * FOLDER has FILES files 0.h5, 1.h5, ... with a dataset `rows`. One open before the clock starts loads the libraries.
- */
+ * FOLDER has FILES files 0.h5, 1.h5, ... with a dataset `rows`. One open before the clock starts loads the
+ * libraries. */
 #include <hdf5.h>
 
 #include "program.h"
 
-/* Returns how many rows the file's dataset has. */
+/* Returns the number of rows of the file's dataset. */
 static uint64_t open_one(const char *folder, unsigned long number) {
     char path[4096];
     const int length = snprintf(path, sizeof path, "%s/%lu.h5", folder, number);

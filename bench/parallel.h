@@ -1,10 +1,9 @@
-/* What the measuring programs of several ranks share: MPI's begin and end, a shared file, timed writes, figures.
+/* Common parts of the measuring programs of several ranks: MPI's begin and end, a shared file, timed writes, figures.
  *
- * A program is started by mpiexec and knows nothing of forebay. It writes one file that all ranks opened together;
- * with --verify, started with the same number of ranks and the same sizes, it reads the file back with HDF5's serial
- * driver, each rank what its neighbour wrote, and compares every byte. Rank 0 prints one JSON object.
- * Exit codes as in program.h; a rank that fails ends without MPI_Finalize, on which mpiexec ends the others.
- */
+ * mpiexec starts a program, which knows nothing about forebay. The program writes one file that all ranks opened
+ * together. With --verify, the same number of ranks and the same sizes, it reads the file back with HDF5's serial
+ * driver: each rank reads its neighbour's part, and compares every byte. Rank 0 prints one JSON object. Exit codes are
+ * those of program.h. A rank that fails ends without MPI_Finalize, so that mpiexec ends the others. */
 #ifndef FOREBAY_BENCH_PARALLEL_H
 #define FOREBAY_BENCH_PARALLEL_H
 
@@ -18,13 +17,13 @@ struct ranks {
 };
 
 /* Times of one rank: in HDF5 calls (waiting for other ranks included), in H5Fclose, and from before H5Fcreate to after
- * H5Fclose; starting the library apart. Bytes and requests are those given to H5Dwrite. */
+ * H5Fclose. The start of the library is a separate figure. Bytes and requests are those of H5Dwrite. */
 struct measured {
     uint64_t bytes, requests;
     double start_s, calls_s, close_s, total_s, cpu_s;
 };
 
-/* One more number of a program; the largest of all ranks is printed. */
+/* An additional number of a program. The program prints the maximum over all ranks. */
 struct figure {
     const char *name;
     double value;
@@ -38,7 +37,7 @@ UNUSED_OK static struct ranks begin_ranks(int *argc, char ***argv) {
     return ranks;
 }
 
-/* Ends MPI on all ranks; returns the exit code, the same on all: the largest. */
+/* Ends MPI on all ranks. Returns the largest exit code on all. */
 UNUSED_OK static int end_ranks(int code) {
     int largest = code;
     MPI_Allreduce(&code, &largest, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
@@ -53,7 +52,7 @@ UNUSED_OK static double cpu_now_s(void) {
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
-/* Starts the library, then the clocks of all ranks at the same time. */
+/* Starts the library, then the clocks of all ranks together. */
 UNUSED_OK static struct measured start_clocks(void) {
     struct measured measured = {0};
     herr_t done;
@@ -69,7 +68,7 @@ UNUSED_OK static void stop_clocks(struct measured *measured) {
     measured->cpu_s += cpu_now_s();
 }
 
-/* A new file that all ranks open. Collective. */
+/* Creates a file that all ranks open. Collective. */
 UNUSED_OK static hid_t create_shared(const char *path, struct measured *measured) {
     hid_t access, file;
     herr_t done;
@@ -94,7 +93,7 @@ UNUSED_OK static hid_t new_transfer(int collective) {
     return transfer;
 }
 
-/* Collective; the time counts. */
+/* Creates a dataset, in measured time. Collective. */
 UNUSED_OK static hid_t create_dataset(hid_t parent, const char *name, hid_t type, hid_t space, hid_t creation,
                                       struct measured *measured) {
     hid_t dataset;
@@ -102,7 +101,7 @@ UNUSED_OK static hid_t create_dataset(hid_t parent, const char *name, hid_t type
     return dataset;
 }
 
-/* The elements of `space` from `at` on, `size` in each dimension. */
+/* Selects the elements of `space` from `at` on, `size` in each dimension. */
 UNUSED_OK static void select_block(hid_t space, const hsize_t *at, const hsize_t *size) {
     if (H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, size, NULL) < 0) fail("selection", "failed");
 }
@@ -113,7 +112,7 @@ UNUSED_OK static hid_t new_space(int dimensions, const hsize_t *extent) {
     return space;
 }
 
-/* Writes what is selected in `space` from `data`, of which `memory` says where it lies. */
+/* Writes the selection of `space` from `data`, which has the layout `memory`. */
 UNUSED_OK static void write_selected(hid_t dataset, hid_t type, hid_t memory, hid_t space, hid_t transfer,
                                      const void *data, struct measured *measured) {
     herr_t done;
@@ -149,7 +148,7 @@ UNUSED_OK static void print_measured(struct ranks ranks, const struct measured *
     if (ranks.mine == 0) printf("}\n");
 }
 
-/* The file as any serial program opens it. */
+/* Opens the file as a serial program does. */
 UNUSED_OK static hid_t open_to_verify(const char *path) {
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file < 0) fail(path, "cannot be opened");
@@ -162,15 +161,15 @@ UNUSED_OK static hid_t open_dataset(hid_t parent, const char *name) {
     return dataset;
 }
 
-/* Whose part this rank verifies: not its own. */
+/* Returns the rank whose part this rank verifies, which is another one. */
 UNUSED_OK static int verified_rank(struct ranks ranks) { return (ranks.mine + 1) % ranks.count; }
 
-/* Reads what is selected in `space` into `found`. */
+/* Reads the selection of `space` into `found`. */
 UNUSED_OK static void read_selected(hid_t dataset, hid_t type, hid_t memory, hid_t space, hid_t transfer, void *found) {
     if (H5Dread(dataset, type, memory, space, transfer, found) < 0) fail("H5Dread", "failed");
 }
 
-/* Whether the bytes differ; says where. */
+/* Returns true and prints the place if the bytes differ. */
 UNUSED_OK static int differs(const char *what, const void *found, const void *expected, size_t size_bytes) {
     const unsigned char *a = found, *b = expected;
     if (memcmp(a, b, size_bytes) == 0) return 0;
@@ -180,7 +179,8 @@ UNUSED_OK static int differs(const char *what, const void *found, const void *ex
     return 1;
 }
 
-/* Says on rank 0 that nobody found wrong data; the exit code of all ranks otherwise. Collective. */
+/* Prints on rank 0 that the data are correct, if they are on all ranks. Returns the exit code, equal on all ranks.
+   Collective. */
 UNUSED_OK static int say_verified(struct ranks ranks, int wrong) {
     int any = 0;
     MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);

@@ -29,21 +29,21 @@ DATASETS, STEPS = 8, 4
 SMALL_WRITES = 10_000  # of one rank
 RANK_COUNTS = (1, 2, 4, 8, 16)
 RANK_COUNT_WRITES = 2_000
-# The full sizes take minutes for each repetition.
+# A repetition of the full sizes takes minutes.
 QUICK_REPETITIONS, SLOW_REPETITIONS_MAX = 3, 3
-# Memory for the first checkpoint is given back this long before it: not returned to a host by then.
+# The memory for the first checkpoint is freed this long before it, which is too short for its return to the host.
 BURST_EARLIER_S = 0.5
-# Of all ranks, touched before each run.
+# Memory of all ranks, touched before each run.
 SMALL_MEMORY = 320 * MIB
 
 
 def is_quick(setting: Setting) -> bool:
-    """Whether sizes are to be reduced."""
+    """Returns True for reduced sizes."""
     return setting.repetitions <= QUICK_REPETITIONS
 
 
 def _often(setting: Setting) -> int:
-    """Repetitions of short runs."""
+    """Returns the repetitions of short runs."""
     return setting.repetitions if is_quick(setting) else MORE_OFTEN * setting.repetitions
 
 
@@ -56,7 +56,7 @@ def _checkpoint_runs(
     touch_bytes: int,
     need: Callable[[Path], Need] | None = None,
 ) -> tuple[Runs, list[Run]]:
-    """Checkpoints in turns; after each run with forebay, plain copies of the same bytes by as many processes."""
+    """Runs checkpoints in turns. After each run with forebay, as many processes make plain copies of the same bytes."""
     sizes = ("--datasets", str(DATASETS), "--mib", str(mib), "--steps", str(STEPS))
     computing = ("--compute-seconds", str(compute_s), "--compute-first") if compute_s > 0 else ()
     copy = [
@@ -115,7 +115,7 @@ def _checkpoint_slow(setting: Setting, name: str, title: str, computing: bool) -
     mib = SLOW_MIB // 4 if is_quick(setting) else SLOW_MIB
     title = f"{title}, {RANKS} ranks x {DATASETS} x {mib} MiB x {STEPS}, file system at {SLOW_BANDWIDTH}"
     result = Result(name, title, min(setting.repetitions, SLOW_REPETITIONS_MAX))
-    # As much computing for each byte as in the case of one process.
+    # The computing time per byte is that of the case with one process.
     compute_s = setting.compute_s * RANKS * mib / SLOW_MIB if computing else 0.0
     step_bytes = RANKS * DATASETS * mib * MIB
 
@@ -134,12 +134,12 @@ def _checkpoint_slow(setting: Setting, name: str, title: str, computing: bool) -
 
 
 def parallel_checkpoint(setting: Setting) -> Result:
-    """Checkpoints of two ranks on a slow file system, computing in between."""
+    """Checkpoints of two ranks on a slow file system, with computing in between."""
     return _checkpoint_slow(setting, "parallel_checkpoint", "Checkpoints with computing in between", True)
 
 
 def parallel_checkpoint_busy(setting: Setting) -> Result:
-    """Checkpoints of two ranks on a slow file system with nothing to hide behind."""
+    """Checkpoints of two ranks on a slow file system, without computing."""
     return _checkpoint_slow(setting, "parallel_checkpoint_busy", "Checkpoints without computing", False)
 
 
@@ -147,7 +147,7 @@ def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float)
     title = f"{title}, {RANKS} ranks x {DATASETS} x {LOCAL_MIB} MiB x {STEPS}, page cache"
     result = Result(name, title, _often(setting))
     step_bytes = RANKS * DATASETS * LOCAL_MIB * MIB
-    # Without computing the log may hold all steps.
+    # Without computing the log may have all steps.
     log_bytes = step_bytes * 5 // 4 if compute_s > 0 else STEPS * step_bytes
     runs, copies = _checkpoint_runs(
         setting,
@@ -166,8 +166,8 @@ def _checkpoint_local(setting: Setting, name: str, title: str, compute_s: float)
 
 
 def parallel_checkpoint_local(setting: Setting) -> Result:
-    """Checkpoints of two ranks on the page cache, computing in between."""
-    # As much for each byte as with one process, and as much again: all cores compute, so the drain gets a part of one.
+    """Checkpoints of two ranks on the page cache, with computing in between."""
+    # Twice the computing time per byte of one process: all cores compute, so the drain gets a part of one.
     return _checkpoint_local(
         setting,
         "parallel_checkpoint_local",
@@ -177,7 +177,7 @@ def parallel_checkpoint_local(setting: Setting) -> Result:
 
 
 def parallel_checkpoint_local_busy(setting: Setting) -> Result:
-    """Checkpoints of two ranks on the page cache, no computing."""
+    """Checkpoints of two ranks on the page cache, without computing."""
     return _checkpoint_local(setting, "parallel_checkpoint_local_busy", "Checkpoints without computing", 0)
 
 
@@ -208,7 +208,7 @@ def parallel_small_writes(setting: Setting) -> Result:
     return finish(result, {"small writes": runs})
 
 
-# What natively collective programs do, with sizes that take natively some tenths of a second.
+# Programs with native collective calls. Their sizes take some tenths of a second natively.
 _MATRIX = ("--rows", "256", "--writes", "64")
 COLLECTIVE_PROGRAMS = {
     "contiguous": Program("parallel_patterns", RANKS, ("--pattern", "contiguous", *_MATRIX)),
@@ -228,7 +228,7 @@ COLLECTIVE_PROGRAMS = {
 
 
 def collective_latency(setting: Setting) -> Result:
-    """Programs that write collectively, on a file system that takes its time for every operation, no computing."""
+    """Programs that write collectively, on a file system with a latency for every operation, without computing."""
     result = Result(
         "collective_latency",
         f"Collective programs without computing, {RANKS} ranks, file system at {SLOW_LATENCY} per operation",
@@ -246,7 +246,7 @@ def collective_latency(setting: Setting) -> Result:
 
 
 def scattered_pieces(setting: Setting) -> Result:
-    """One collective write of very many pieces: the processor time that it costs."""
+    """One collective write of very many pieces: its processor time."""
     result = Result(
         "scattered_pieces", f"One collective write of many pieces, {RANKS} ranks, page cache", _often(setting)
     )
@@ -272,7 +272,7 @@ def scattered_pieces(setting: Setting) -> Result:
 
 
 def rank_count(setting: Setting) -> Result:
-    """What one small write costs by the number of ranks that share the file."""
+    """The cost of one small write, by the number of ranks that share the file."""
     result = Result(
         "rank_count",
         f"{RANK_COUNT_WRITES:,} writes of 4 KiB per rank, by number of ranks, page cache",

@@ -1,13 +1,12 @@
-/* checkpoint.c with several ranks: one file, one group per step, datasets that all ranks share, each created, written
- * (every rank its part) and closed one after the other, computing after every step.
+/* checkpoint.c with several ranks: one file, one group per step, datasets that all ranks share. The ranks create, write
+ * (each its part) and close one dataset after the other, and compute after every step.
  *
  *   parallel_checkpoint --file F [--datasets 8] [--mib 64] [--steps 4] [--compute-seconds 0] [--compute-first]
  *                       [--collective]
  *   parallel_checkpoint --file F --verify [the same sizes]
  *
- * `mib` is what one rank writes of one dataset. Prints, beside the common figures, the first and the median later
- * step's seconds, the time spent computing and the sweeps done.
- */
+ * `mib` is the size of one rank's part of a dataset. Prints, in addition to the common figures, the first and the
+ * median later step's seconds, the time spent computing and the sweeps done. */
 #include "checkpoint_data.h"
 #include "parallel.h"
 
@@ -18,7 +17,7 @@ struct shape {
     int compute_first, collective;
 };
 
-/* The number of the array that a rank writes into a dataset. */
+/* Returns the number of the array that a rank writes into a dataset. */
 static uint64_t array_of(const struct shape *shape, int rank, uint64_t dataset) {
     return (uint64_t)rank * shape->datasets + dataset;
 }
@@ -74,7 +73,7 @@ static int write_file(const char *path, const struct shape *shape) {
     if (shape->compute_first) compute_s += compute_timed(shape->compute_s, &sweeps);
     for (uint64_t step = 0; step < shape->steps; ++step) {
         for (uint64_t d = 0; d < shape->datasets; ++d) stamp(buffers[d], shape->words, first_array + d, step);
-        MPI_Barrier(MPI_COMM_WORLD); /* the ranks are not to wait for each other's computing inside HDF5 */
+        MPI_Barrier(MPI_COMM_WORLD); /* no rank waits for the others' computing inside HDF5 */
         double before_s = measured.calls_s;
         write_step(file, space, memory, transfer, shape, buffers, step, &measured);
         step_s[step] = measured.calls_s - before_s;

@@ -1,4 +1,4 @@
-/* What programs that write collectively do, one pattern at a time.
+/* Patterns of programs that write collectively, one at a time.
  *
  *   parallel_patterns --file F --pattern contiguous|chunked|datasets|pieces [--fill] [--independent]
  *                     [--rows 64] [--columns 8192] [--writes 8] [--chunk-rows 48] [--count 256] [--piece-words 2]
@@ -38,7 +38,7 @@ static hid_t matrix_properties(const struct shape *shape) {
     return creation;
 }
 
-/* Rows of its band that a rank writes. */
+/* Returns the number of rows that a rank writes of its band. */
 static uint64_t written_rows(const struct shape *shape) {
     return shape->fill ? shape->rows - shape->rows / 4 : shape->rows;
 }
@@ -142,7 +142,7 @@ static int verify_datasets(hid_t file, const struct shape *shape, int rank) {
     return wrong;
 }
 
-/* The pieces of a rank: strided blocks, or points; those of one round lie side by side, one of each rank. */
+/* Selects the pieces of a rank: strided blocks, or points. The pieces of one round adjoin, one of each rank. */
 static void select_pieces(hid_t space, const struct shape *shape, int rank) {
     const hsize_t ranks = (hsize_t)shape->ranks.count, block = shape->piece_words, stride = block * ranks;
     if (!shape->points) {

@@ -1,8 +1,7 @@
-/* Writes matrices, flushes, and reads them back while the file is open for writing: each rank a band of columns, so
- * that the rows of all ranks lie in turns. Prints the seconds of the reads, those of the slowest rank.
+/* Writes matrices, flushes, and reads them back while the file is open for writing. Each rank reads a band of columns,
+ * so the ranks' parts of a row alternate in the file. Prints the seconds of the reads of the slowest rank.
  *
- *   parallel_reads --file F [--collective] [--rows 512] [--columns 512] [--matrices 4]
- */
+ *   parallel_reads --file F [--collective] [--rows 512] [--columns 512] [--matrices 4] */
 #include "parallel.h"
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-"""Programs of several ranks, natively and with forebay in turns, and the figures that all of them have."""
+"""Runs programs of several ranks natively and with forebay in turns, and adds their common figures."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from memory import Need
 from runs import FOREBAY, NATIVE, Places, Run, SlowTarget, mpiexec, run_verified
 
 Runs = dict[str, list[Run]]
-# The default of the option of that name: what target writes are aligned to.
+# The default of the option of that name: the alignment of target writes.
 STRIPE = MIB
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program, its number of ranks, and its arguments but for the file."""
+    """A program, its number of ranks, and its arguments without the file."""
 
     name: str
     ranks: int
@@ -27,7 +27,7 @@ class Program:
 
 
 def page_cache(places: Places) -> SlowTarget:
-    """The target folder as it is; nobody counts the writes that reach it."""
+    """Returns the target folder as it is, without a count of its writes."""
     return SlowTarget(places.target, places.target)
 
 
@@ -43,10 +43,10 @@ def run_ranks(
 ) -> Runs:
     """Runs and verifies the program natively and with forebay in turns.
 
-    Where a slow file system counts its writes, they become the figure `writes_at_target`. `need` tells, for a target
-    file, what memory its run wants to find at hand.
+    If a slow file system counts its writes, they become the figure `writes_at_target`. `need` returns, for a target
+    file, the memory that its run needs.
     """
-    mpiexec(program.ranks)  # says why before anything is tried
+    mpiexec(program.ranks)  # fails with a reason before the first run
     command = [setting.places.program(program.name), *program.arguments]
     runs: Runs = {NATIVE: [], FOREBAY: []}
     for number, mode in in_turns(setting, repetitions or setting.repetitions):
@@ -73,35 +73,35 @@ def run_ranks(
 
 
 def figures_of(runs: Runs, key: str) -> tuple[list[float], list[float]]:
-    """The samples of one figure, native and forebay."""
+    """Returns the samples of one figure, native and forebay."""
     return tuple([one.figures[key] for one in runs[mode]] for mode in (NATIVE, FOREBAY))
 
 
 def medians(runs: Runs, key: str | Callable[[Run], float]) -> tuple[float, float]:
-    """The medians of one figure, native and forebay."""
+    """Returns the medians of one figure, native and forebay."""
     value = key if callable(key) else lambda one: one.figures[key]
     return tuple(statistics.median(value(one) for one in runs[mode]) for mode in (NATIVE, FOREBAY))
 
 
 def counter(runs: Runs, key: str) -> float:
-    """The median of one of forebay's counters, summed over the ranks; 0 if there is no such counter."""
+    """Returns the median of one of forebay's counters, summed over the ranks; 0 if there is no such counter."""
     return statistics.median(one.counters.get(key, 0) for one in runs[FOREBAY])
 
 
 def add(result: Result, what: str, runs: Runs, key: str, unit: str, target: Target | None = None) -> None:
-    """One line of the table: a figure that the program printed."""
+    """Adds one line to the table: a figure that the program printed."""
     result.add(what, *figures_of(runs, key), unit, target)
 
 
 def add_waiting(result: Result, what: str, runs: Runs, target: Target | None = None) -> None:
-    """One line of the table: time in HDF5 calls and close."""
+    """Adds one line to the table: time in HDF5 calls and close."""
     result.add(what, map(waiting_s, runs[NATIVE]), map(waiting_s, runs[FOREBAY]), "s", target)
 
 
 def add_counter(
     result: Result, what: str, base: float, base_name: str, runs: Runs, key: str, target: Target | None = None
 ) -> None:
-    """One line of the table: a counter of forebay beside what it is measured by."""
+    """Adds one line to the table: a counter of forebay, and its base."""
     samples = [float(one.counters.get(key, 0)) for one in runs[FOREBAY]]
     result.figures.append(
         Figure(
@@ -118,7 +118,7 @@ def add_counter(
 
 
 def merge_note(what: str, runs: Runs) -> str:
-    """How many requests became how many writes."""
+    """Returns the numbers of requests and of the writes made from them."""
     note = (
         f"{what}: {runs[NATIVE][0].figures['requests']:,} requests of the program; forebay received "
         f"{counter(runs, 'requests'):,.0f} and made {counter(runs, 'target_writes'):,.0f} target writes; "
@@ -133,12 +133,12 @@ def merge_note(what: str, runs: Runs) -> str:
 
 
 def morphed(runs: Runs) -> float:
-    """Bytes overwritten before they were drained."""
+    """Returns the bytes overwritten before their drain."""
     return counter(runs, "morphed") or counter(runs, "superseded")
 
 
 def say_aside(result: Result, groups: Iterable[Runs]) -> None:
-    """Where stepping aside is allowed, and forebay did: a note, and no target is judged."""
+    """Adds a note, and judges no target, if forebay stepped aside and may do so."""
     reasons = {
         reason
         for runs in groups
@@ -152,7 +152,6 @@ def say_aside(result: Result, groups: Iterable[Runs]) -> None:
 
 
 def raw(runs: Runs) -> dict:
-    """The samples, for the JSON file."""
     return {
         mode: [
             {**one.figures, "wall_s": one.wall_s, "process_cpu_s": one.cpu_s, "counters": one.counters} for one in ones
@@ -162,7 +161,7 @@ def raw(runs: Runs) -> dict:
 
 
 def finish(result: Result, groups: dict[str, Runs]) -> Result:
-    """Notes and samples of all runs of a case."""
+    """Adds notes and samples of all runs of a case."""
     say_aside(result, groups.values())
     result.samples = {what: raw(runs) for what, runs in groups.items()}
     return result

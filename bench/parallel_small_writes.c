@@ -1,13 +1,12 @@
-/* small_writes.c with several ranks: one contiguous dataset, each rank writes a region of its own in 4 KiB pieces, in
- * order and independently. (With the MPI driver HDF5 has no sieve buffer: every H5Dwrite reaches the driver.)
+/* small_writes.c with several ranks: one contiguous dataset, in which each rank writes its own region in 4 KiB pieces,
+ * in order and independently. (With the MPI driver HDF5 has no sieve buffer: every H5Dwrite reaches the driver.)
  *
  *   parallel_small_writes --file F [--count 10000]
  *   parallel_small_writes --file F --verify [--count 10000]
  *
- * `count` are the writes of one rank. Prints, beside the common figures, the seconds spent in writes_s, and the
- * processor seconds of the rank's own thread among them in writes_cpu_s: what other ranks and threads take of the
- * processors is not in these.
- */
+ * `count` is the number of writes of one rank. Prints, in addition to the common figures, the seconds of the writes in
+ * writes_s, and the processor seconds of the rank's own thread among them in writes_cpu_s. The latter exclude the time
+ * of other ranks and threads. */
 #include "parallel.h"
 
 enum { kPieceWords = 512 };

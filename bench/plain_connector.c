@@ -1,4 +1,4 @@
-/* The least that a connector can be: one that knows no file. What HDF5's search for a connector costs by itself. */
+/* A minimal connector that knows no file. It measures HDF5's own search for a connector. */
 #include <H5PLextern.h>
 #include <H5VLconnector.h>
 
@@ -8,7 +8,7 @@ static herr_t specific(void *object, H5VL_file_specific_args_t *args, hid_t tran
     return 0;
 }
 
-/* The value is one of those that HDF5 leaves to tests. */
+/* A value from the range that HDF5 reserves for tests. */
 static const H5VL_class_t the_class = {
     .version = H5VL_VERSION, .value = 300, .name = "plain", .file_cls = {.specific = specific}};
 

@@ -1,15 +1,13 @@
-/* The yardsticks of staging: memcpy into mapped files on the staging device, and writes to new files there.
+/* The reference for staging: memcpy into mapped files on the staging device, and writes to new files there.
  *
- *   plain_copy --directory D [--datasets 8] [--mib 64] [--steps 4] [--piece-mib 64]
- *              [--processes 1]
+ *   plain_copy --directory D [--datasets 8] [--mib 64] [--steps 4] [--piece-mib 64] [--processes 1]
  *
- * copy_s: The files are allocated, mapped, and written once before the clock starts; every step then copies all buffers
- * over them, as a staging log does which recycles its segments.
- * new_files_s: What one step takes that writes its buffers to new files instead, as the first step of a log must. Their
- * memory has been given back just before, so a virtual machine need not ask its host for it.
- * No HDF5. With several processes, each has buffers and files of its own, they start together, and the seconds are
- * those of the last.
- */
+ * copy_s: the program allocates, maps, and writes the files once before the clock starts. Every step then copies all
+ * buffers over them, as a staging log does that reuses its segments.
+ * new_files_s: the time of one step that writes its buffers to new files, as the first step of a log must. The memory
+ * for them is freed just before, so a virtual machine need not ask its host for it.
+ * No HDF5. Several processes have their own buffers and files, and start together. The seconds are those of the
+ * last. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +18,7 @@
 
 #include "program.h"
 
-/* A new file that has no name any more. */
+/* Makes a file and removes its name. */
 static int new_file(const char *directory) {
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/segmentXXXXXX", directory);
@@ -31,7 +29,7 @@ static int new_file(const char *directory) {
     return descriptor;
 }
 
-/* A mapping of an allocated file. */
+/* Maps an allocated file. */
 static char *new_segment(const char *directory, size_t size_bytes) {
     int descriptor = new_file(directory), error = posix_fallocate(descriptor, 0, (off_t)size_bytes);
     if (error != 0) fail(directory, strerror(error));
@@ -44,7 +42,7 @@ static char *new_segment(const char *directory, size_t size_bytes) {
 
 enum { kMostProcesses = 64 };
 
-/* What the processes share. */
+/* The memory that the processes share. */
 struct shared {
     pthread_barrier_t start;
     struct seconds {
@@ -57,7 +55,7 @@ struct amounts {
     size_t size_bytes, piece_bytes;
 };
 
-/* Seconds that a step takes which writes every buffer to a new file. */
+/* Returns the seconds of a step that writes every buffer to a new file. */
 static double write_new_files(const char *directory, char *const *from, const struct amounts *amounts) {
     int *descriptors = calloc(amounts->count, sizeof *descriptors);
     if (descriptors == NULL) fail("descriptors", "out of memory");
@@ -76,7 +74,7 @@ static double write_new_files(const char *directory, char *const *from, const st
     return taken_s;
 }
 
-/* Seconds that all steps take which copy every buffer over the same mapped files. */
+/* Returns the seconds of all steps, which copy every buffer over the same mapped files. */
 static double copy_over(char *const *to, char *const *from, const struct amounts *amounts) {
     double begin_s = now_s();
     for (uint64_t step = 0; step < amounts->steps; ++step)

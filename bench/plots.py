@@ -12,10 +12,10 @@ _PANEL_INCHES = (4.2, 3.2)
 
 @dataclass
 class Panel:
-    """One set of axes: groups along x, in each group one bar of each series."""
+    """One set of axes: groups along x, and in each group one bar of each series."""
 
     title: str
-    along: str  # what the groups are
+    along: str  # label of the groups
     unit: str
     groups: Sequence[str]
     series: dict[str, Sequence[float]] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Panel:
 
 
 def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
-    """Draws the panels into one PNG; returns what is to be said about it."""
+    """Draws the panels into one PNG. Returns a note about it."""
     try:
         import matplotlib
     except ImportError:

@@ -1,9 +1,8 @@
-/* What the measuring programs share: clocks, arguments, test data, checked HDF5 calls.
+/* Common parts of the measuring programs: clocks, arguments, test data, checked HDF5 calls.
  *
- * Everything is static so that each program stays one plain C file which knows nothing of forebay.
- * A program prints one JSON object on standard output; a failure goes to standard error and ends it with 1,
- * wrong data with 3.
- */
+ * Everything is static so that each program stays one plain C file which knows nothing about forebay. A program prints
+ * one JSON object on standard output. A failure prints a message on standard error and exits with 1, wrong data with
+ * 3. */
 #ifndef FOREBAY_BENCH_PROGRAM_H
 #define FOREBAY_BENCH_PROGRAM_H
 
@@ -28,7 +27,7 @@ UNUSED_OK static void fail(const char *what, const char *detail) {
     exit(kExitFailure);
 }
 
-/* The value after `name` in the arguments, or `otherwise`. */
+/* Returns the value after `name` in the arguments, or `otherwise`. */
 UNUSED_OK static const char *argument(int argc, char **argv, const char *name, const char *otherwise) {
     for (int i = 1; i + 1 < argc; ++i)
         if (strcmp(argv[i], name) == 0) return argv[i + 1];
@@ -57,7 +56,7 @@ UNUSED_OK static double seconds_argument(int argc, char **argv, const char *name
     return value;
 }
 
-/* A 64-bit word that depends on its position and on the array it belongs to (the mixing step of SplitMix64). */
+/* Returns a 64-bit word from its position and its array (the mixing step of SplitMix64). */
 UNUSED_OK static uint64_t word_at(uint64_t array, uint64_t index) {
     uint64_t x = (array << 40) + index + 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -6,7 +6,7 @@
 
 The writer overwrites a dataset, notes the number of the flush in an attribute, and flushes. Then the reader opens the
 file, and reads the attribute. The time is that of the open and the reading. Each must see the newest flush. The target
-is at most 50 ms. The same is timed natively, without a writer, of the file that is left: what an open costs by itself.
+is at most 50 ms. A native reader of the final file, without a writer, measures the cost of the open itself.
 """
 
 import argparse
@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 
 def start(folder: Path, code: str, environment: dict[str, str], *arguments: object) -> subprocess.Popen[str]:
-    """A program that answers each line that it gets with one line."""
+    """Starts a program that answers each line with one line."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""What the benchmarks of reading share: a file of rows, the environment of each side, and reading on both of them."""
+"""Common parts of the benchmarks of reading: a file of rows, the environment of each side, and both sides in turns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-YOUNG_SECONDS = 4  # a file that changed later than so long ago is not stored
-CLOCK_BEHIND = 3600  # seconds; of a slow file system, where a file is to look old at once
+YOUNG_SECONDS = 4  # the cache ignores files that changed in this time
+CLOCK_BEHIND = 3600  # seconds; lets a file of a slow file system look old at once
 
 MAKE = """
 import sys, h5py, numpy as np
@@ -26,13 +26,15 @@ for path in [f"{path}/{number}.h5" for number in range(files)] or [path]:
 
 
 def plain_environment() -> dict[str, str]:
-    """This environment without connectors and preloaded libraries."""
+    """Returns this environment without connectors and preloaded libraries."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("HDF5_VOL", "LD_PRELOAD"))}
 
 
 def environment_of(side: str, area: Path, cache: str = "8GiB", mode: str = "on") -> dict[str, str]:
-    """Of a program on the side `native` or `forebay`, with a cache of this size in the staging area `area`. `mode` is
-    the option read_cache."""
+    """Returns the environment of the side `native` or `forebay`.
+
+    forebay has a cache of this size in the staging area `area`; `mode` is the option read_cache.
+    """
     if side == "native":
         return plain_environment()
     return plain_environment() | {
@@ -44,25 +46,26 @@ def environment_of(side: str, area: Path, cache: str = "8GiB", mode: str = "on")
 
 
 def make_rows(path: Path, rows: int, row_bytes: int, files: int = 0) -> None:
-    """Writes the file natively: a dataset `rows` of random bytes. With `files`: so many, `0.h5` and so on, in the
-    folder `path`."""
+    """Writes the file natively: a dataset `rows` of random bytes.
+
+    With `files`, writes that many files `0.h5`, `1.h5`, ... into the folder `path`.
+    """
     words = [str(path), str(rows), str(row_bytes), str(files)]
     subprocess.run([sys.executable, "-c", MAKE, *words], env=plain_environment(), check=True)
 
 
 def told_by(code: str, words: list, environment: dict[str, str], wrapper: tuple[str, ...] = ()) -> dict:
-    """Runs a Python program, and returns what it printed as JSON."""
+    """Runs a Python program, and returns its JSON output."""
     return told_by_program([*wrapper, sys.executable, "-c", code, *words], environment)
 
 
 def told_by_program(command: list, environment: dict[str, str]) -> dict:
-    """Runs a program, and returns what it printed as JSON."""
     done = subprocess.run([str(word) for word in command], env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
 def in_turns(pairs: int, run: Callable[[str], dict]) -> dict[str, list[dict]]:
-    """Both sides `pairs` times; which of them comes first alternates."""
+    """Runs both sides `pairs` times. The order of the two alternates."""
     told: dict[str, list[dict]] = {"native": [], "forebay": []}
     for pair in range(pairs):
         for side in sorted(told, reverse=pair % 2 == 0):

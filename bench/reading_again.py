@@ -11,7 +11,7 @@ memory, as from a page cache that holds all of the file.
     tools/env bench/reading_again.py --mode auto --epochs 5       a program that has not asked for a cache
 
 Prints for each epoch the seconds of both sides, medians over the repetitions, and their ratio; the time to the first
-batch; the private memory of a process at its end; and the bytes that the file system saw. What is read is compared.
+batch; the private memory of a process at its end; and the bytes that the file system saw. All read data are compared.
 """
 
 import argparse
@@ -51,7 +51,7 @@ print(json.dumps(told))
 
 
 def run(side: str, path: Path, area: Path, options: argparse.Namespace, processes: int) -> dict:
-    """All processes at once; of each epoch the slowest one counts."""
+    """Runs all processes at once. The slowest one of each epoch counts."""
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir()
     words = [path, options.epochs, options.batch, options.share]
@@ -73,7 +73,6 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace, processe
 
 
 def main() -> None:
-    """Sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--row-bytes", type=int, default=64 << 10)

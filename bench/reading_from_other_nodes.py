@@ -10,7 +10,7 @@ One run measures all sides: native (mpio), forebay with read_cache=on where MPI 
 
 Prints for each epoch the seconds of the slowest rank, medians over the repetitions; the bytes that the file system
 saw; and how fast bytes came from other nodes. Plain MPI_Get of pieces of the same size, from a window over a mapped
-file, is measured in the same run. What is read is compared.
+file, is measured in the same run. All read data are compared.
 """
 
 import argparse
@@ -40,11 +40,11 @@ told = {"epochs": [], "sum": 0}
 with h5py.File(path, "r", driver="mpio", comm=world) as f:
     rows, random = f["rows"], np.random.default_rng(world.rank)
     buffer = np.empty((batch, rows.shape[1]), dtype=np.uint8)
-    if "first" in sys.argv[5:]:  # one rank has it all before the others begin
+    if "first" in sys.argv[5:]:  # one rank reads everything before the others begin
         if world.rank == 0:
             for at in range(0, rows.shape[0], batch):
                 rows[at : at + batch]
-        time.sleep(1)  # it is stored
+        time.sleep(1)  # until it is stored
         world.Barrier()
     for epoch in range(epochs):
         world.Barrier()
@@ -64,7 +64,7 @@ if world.rank == 0:
     print(json.dumps(all_told))
 """
 
-# Plain MPI_Get from a window over a mapped file, of pieces in random order, by all ranks at once.
+# Plain MPI_Get by all ranks at once, of pieces in random order from a window over a mapped file.
 GET = """
 import json, mmap, sys, tempfile, time, numpy as np
 from mpi4py import MPI
@@ -130,7 +130,7 @@ def counters(area: Path) -> dict[str, int]:
 
 
 def run(side: str, path: Path, area: Path, options: argparse.Namespace) -> dict:
-    """Of each epoch the slowest rank counts."""
+    """Runs one side. The slowest rank of each epoch counts."""
     shutil.rmtree(area, ignore_errors=True)
     area.mkdir()
     words = [path, options.epochs, options.batch, options.compute, "first" if options.first else ""]
@@ -143,7 +143,6 @@ def run(side: str, path: Path, area: Path, options: argparse.Namespace) -> dict:
 
 
 def main() -> None:
-    """Sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--row-bytes", type=int, default=64 << 10)

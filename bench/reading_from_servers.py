@@ -3,7 +3,7 @@
 
 One run measures all. A program on the first of two played nodes reads a file in units of 1 MiB from the second node's
 server, which has all of it in the replica, while a program of the second node computes: once without room in its own
-cache, so that nothing else is done with what comes, and once with room, so that all of it is stored. A plain socket
+cache, so that it only receives the bytes, and once with room, so that it stores all of them. A plain socket
 copies the same bytes, in pieces of the same size, beside the same programs. Then programs on two nodes with new staging
 areas read the file from a slow file system at once, and what that saw is counted.
 
@@ -12,7 +12,7 @@ areas read the file from a slow file system at once, and what that saw is counte
 Prints MiB/s and their ratios to the plain socket (bar: 0.5), medians over the repetitions, and the bytes that the file
 system saw (bar: 1.02 x the data). Processor time counts both sides, the program's or receiver's and the server's or
 sender's; its ratio is that of bytes per second of it to the plain socket's (bar: 0.8). With --host, an address of this
-machine's that is not the loopback interface's, frames are sealed, as between machines. What is read is compared.
+machine's that is not the loopback interface's, frames are sealed, as between machines. All read data are compared.
 """
 
 import argparse
@@ -30,14 +30,14 @@ from pathlib import Path
 from forebay.slowfs import SlowFS
 from reading import YOUNG_SECONDS, make_rows, plain_environment, told_by
 
-# In random order. The clock starts behind the first row: then the connection is there.
+# Reads in random order. The clock starts after the first row, when the connection exists.
 READ = """
 import json, sys, time, zlib, h5py, numpy as np
 path, seed = sys.argv[1], int(sys.argv[2])
 with h5py.File(path, "r") as f:
     rows = f["rows"]
     buffer, sums = np.empty(rows.shape[1], dtype=np.uint8), [0] * rows.shape[0]
-    server = (~int(sys.argv[3]) << 3) | 2 if len(sys.argv) > 3 else time.CLOCK_PROCESS_CPUTIME_ID  # that process's
+    server = (~int(sys.argv[3]) << 3) | 2 if len(sys.argv) > 3 else time.CLOCK_PROCESS_CPUTIME_ID  # the server's
     for turn, row in enumerate(np.random.default_rng(seed).permutation(rows.shape[0])):
         if turn == 1:
             start, own, others = time.monotonic(), time.process_time(), time.clock_gettime(server)
@@ -92,12 +92,12 @@ class Node:
             "HDF5_PLUGIN_PATH": os.environ["FOREBAY_PLUGIN_DIR"],
             "FOREBAY_NLS": str(self.area),
             "FOREBAY_STATS": str(self.area / "statistics"),
-            "OPENBLAS_NUM_THREADS": "1",  # else idle threads take processor time
+            "OPENBLAS_NUM_THREADS": "1",  # idle threads would take processor time
         }
 
 
 def plain_copy(data_bytes: int, piece: int, host: str) -> tuple[float, float]:
-    """Bytes per second from a process to this one, and per second of processor time of both."""
+    """Returns bytes per second from a process to this one, and bytes per processor second of both."""
     with socket.create_server((host, 0)) as listener:
         words = [str(data_bytes // piece), str(piece), str(listener.getsockname()[1]), host]
         with subprocess.Popen([sys.executable, "-c", SEND, *words], stdout=subprocess.PIPE, text=True) as sender:
@@ -117,12 +117,12 @@ def plain_copy(data_bytes: int, piece: int, host: str) -> tuple[float, float]:
 def computing(programs: int) -> list[subprocess.Popen]:
     environment = plain_environment() | {"OPENBLAS_NUM_THREADS": "1"}
     started = [subprocess.Popen([sys.executable, "-c", COMPUTE], env=environment) for _ in range(programs)]
-    time.sleep(1)  # they compute
+    time.sleep(1)  # until they compute
     return started
 
 
 def speeds(folder: Path, path: Path, options: argparse.Namespace) -> dict[str, tuple[float, float]]:
-    """Bytes per second, and per second of processor time: of a plain socket, and from a server."""
+    """Returns bytes per second, and per processor second: of a plain socket, and from a server."""
     data_bytes = options.rows << 20
     first, second = Node(folder / "first"), Node(folder / "second", options.host)
     others: list[subprocess.Popen] = []
@@ -168,7 +168,7 @@ def read_at_once(folder: Path, path: Path) -> None:
 
 
 def main() -> None:
-    """Each repetition has new staging areas."""
+    """Measures. Each repetition has new staging areas."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=256, help="of 1 MiB")
     parser.add_argument("--repetitions", type=int, default=5)

@@ -12,7 +12,7 @@ Two parts:
 - A weighted sampler with replacement, and a cache of a quarter of the data. It prints the share of rows that the file
   system did not deliver, and the share that Belady's replacement has for the same order with room for as many rows.
 
-What is read is compared with the native side. The program reads one row at a time, so an epoch takes at least the time
+The data are compared with the native side. The program reads one row at a time, so an epoch takes at least the time
 of computing and of reading its rows from the node: on a busy machine, or with small rows, that is more than the bar.
 """
 
@@ -62,7 +62,8 @@ print(json.dumps(told))
 
 
 def hits_of_belady(order: list[int], room: int) -> int:
-    """Most hits that any replacement has for this order: the row that is used last goes, even the one just read."""
+    """Returns the maximum number of hits for this order. The row with the latest next use is replaced, even the newest
+    one."""
     following: dict[int, int] = {}
     after = [0] * len(order)
     for at in range(len(order) - 1, -1, -1):
@@ -83,7 +84,7 @@ def hits_of_belady(order: list[int], room: int) -> int:
 
 
 def weighted(rows: int, reads: int) -> list[int]:
-    """As a weighted sampler with replacement draws: the weight of row i is 1 / sqrt(1 + i)."""
+    """Returns the draws of a weighted sampler with replacement: the weight of row i is 1 / sqrt(1 + i)."""
     draws = random.Random(1)
     sums = list(itertools.accumulate((1 + row) ** -0.5 for row in range(rows)))
     places = list(range(rows))
@@ -97,7 +98,7 @@ class Bench:
         self.file_system, self.path, self.options = file_system, file_system / "data.h5", options
 
     def run(self, side: str, epochs: list[list[int]], cache: int, ahead: int, compute: float) -> tuple[dict, int]:
-        """Returns what the program told, and the bytes that the file system saw."""
+        """Returns the program's output, and the bytes that the file system delivered."""
         shutil.rmtree(self.area, ignore_errors=True)
         self.area.mkdir()
         self.orders.write_text(json.dumps(epochs))
@@ -160,7 +161,6 @@ class Bench:
 
 
 def main() -> None:
-    """The parts one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=4096)
     parser.add_argument("--row-bytes", type=int, default=64 << 10)

@@ -10,7 +10,7 @@ without any I/O. Needs a Python with PyTorch: FOREBAY_HDF5_EXAMPLES_PYTHON, or -
 
 Prints the seconds of the epochs from the second on, medians over epochs and repetitions, as a quotient (bar: the time
 without I/O >= 0.98 x forebay's); the bytes that the file system delivered (bar: 1.00 to 1.02 x the data); and the
-private memory of a worker at the end of the last epoch over native's (bar: 4 MiB). What is read is compared.
+private memory of a worker at the end of the last epoch over native's (bar: 4 MiB). All read data are compared.
 """
 
 import argparse
@@ -65,12 +65,12 @@ def main():
     loader = data.DataLoader(rows, batch_size=8, sampler=data.RandomSampler(rows), **more)
     told = {"epochs": [], "sum": 0}
     for epoch in range(epochs):
-        # From the first batch on: how long a worker takes to start is PyTorch's.
+        # Times from the first batch on, because PyTorch decides the start time of a worker.
         batches, begin = iter(loader), None
         for number, batch in enumerate(batches):
             begin = begin or time.monotonic()
             told["sum"] ^= zlib.crc32(batch.numpy()[:, ::4096].tobytes())
-            time.sleep(step)   # as long as a device computes
+            time.sleep(step)   # computing on a device
             if epoch + 1 == epochs and number == len(loader) - 2:
                 told["private_kib"] = max(private_kib(worker.pid) for worker in batches._workers)
         told["epochs"].append(time.monotonic() - begin)
@@ -97,7 +97,6 @@ def run(side: str, program: Path, path: Path, area: Path, options: argparse.Name
 
 
 def main() -> None:
-    """Sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--row-bytes", type=int, default=256 << 10)

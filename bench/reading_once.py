@@ -15,7 +15,7 @@ cached, and natively the same files are opened where the slow file system keeps 
 file that is in the page cache; `cold`, a local file that is not; `fast`, a file system that is not local, and answers
 at once; `slow`, one of 200 MiB/s and 0.5 ms.
 Prints the medians of both sides, and their ratio; also of the time on a processor, which other work on the machine
-changes less. What is read is compared. System calls are those of a run under strace, less those of one that opens no
+changes less. All read data are compared. System calls are those of a run under strace, less those of one that opens no
 file after the first epochs.
 """
 
@@ -81,7 +81,7 @@ def drop_from_page_cache(path: Path) -> None:
 
 
 def calls_per_open(folder: Path, environment: dict[str, str]) -> float:
-    """System calls of an open of one of the files, once all of them were opened three times."""
+    """Returns the system calls of an open of one of the files, after all of them were opened three times."""
 
     def calls(opens: int) -> int:
         words = [sys.executable, "-c", OPEN, folder, opens, TRACED, 3]
@@ -98,7 +98,7 @@ def calls_per_open(folder: Path, environment: dict[str, str]) -> float:
 
 
 def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
-    """One case, in a folder of its own."""
+    """Measures one case, in its own folder."""
     area = folder / "area"
     area.mkdir()
 
@@ -152,7 +152,6 @@ def measure(case: str, pairs: int, folder: Path, mode: str) -> None:
 
 
 def main() -> None:
-    """Case by case."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=["opens", "opens_c", "warm", "cold", "fast", "slow"])
     parser.add_argument("--pairs", type=int, default=5)

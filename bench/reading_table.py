@@ -6,7 +6,7 @@
     tools/env bench/reading_table.py --ranks 2              read by two MPI ranks of one node
 
 The file system is slowfs with 200 MiB/s and 0.5 ms for each operation; the staging area is a folder on a disk. A
-process reads the file in pieces of a row, batch by batch. What is read is compared. The table is printed as the paper
+process reads the file in pieces of a row, batch by batch. All read data are compared. The table is printed as the paper
 prints it, in MiB/s.
 """
 
@@ -53,7 +53,7 @@ if rank == 0:
     print(json.dumps(told))
 """
 
-# Puts itself into a memory cgroup, and becomes the program.
+# Enters a memory cgroup, and executes the program.
 LIMITED = """
 import os, sys
 from pathlib import Path
@@ -63,7 +63,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 def make_cgroup(limit_bytes: int) -> Path | None:
-    """A memory cgroup below this process's own, of either version; None where none can be made."""
+    """Returns a memory cgroup below this process's own, of either version, or None if that is impossible."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, own = line.split(":", 2)
         if controllers not in ("memory", "") or (controllers == "" and number != "0"):
@@ -87,7 +87,6 @@ def size_of(text: str) -> int:
 
 
 def main() -> None:
-    """Both orders, both sides in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=size_of, default=size_of("256MiB"))
     parser.add_argument("--row-bytes", type=int, default=64 << 10)

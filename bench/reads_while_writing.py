@@ -23,7 +23,7 @@ BUILD = Path(os.environ["FOREBAY_BUILD_DIR"])
 
 
 def run(side: str, mode: str, ranks: int, mount: Path, area: Path) -> float:
-    """The read phase of one run of parallel_reads, which compares what it reads."""
+    """Returns the seconds of the read phase of one run of parallel_reads, which compares the data."""
     path = mount / f"{side}.h5"
     environment = {
         name: value for name, value in os.environ.items() if name not in ("HDF5_VOL_CONNECTOR", "LD_PRELOAD")
@@ -49,7 +49,6 @@ def run(side: str, mode: str, ranks: int, mount: Path, area: Path) -> float:
 
 
 def main() -> None:
-    """Pairs in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=5)

@@ -1,4 +1,5 @@
-"""Showing results: on the terminal, as JSON, as Markdown tables, and as the table of docs/performance.md."""
+"""Prints results on the terminal, and writes them as JSON, as Markdown tables, and into the table of
+docs/performance.md."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from figures import Figure, Result
 
 BEGIN = "<!-- begin: written by bench/run -->"
 END = "<!-- end: written by bench/run -->"
-# The quotient is by native, or by what stands in brackets beside the value.
+# The divisor of the ratio is native, or the value in brackets.
 HEADINGS = ["measured", "native", "forebay", "forebay ÷ native", "target", ""]
 DELIMITERS = ["---", "---", "---:", "---:", "---:", "---", "---"]
 
 
 def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, str]:
-    """What the figures depend on; no names of hosts and no paths."""
+    """Returns facts that the figures depend on, without names of hosts and paths."""
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     model = next(
         (
@@ -42,7 +43,7 @@ def machine_facts(target: Path, staging: Path, hdf5_version: str) -> dict[str, s
 
 
 def file_system(directory: Path) -> str:
-    """The type of the file system that holds `directory`."""
+    """Returns the type of the file system of `directory`."""
     best, kind = "", "unknown"
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, mounted, type_name, *_ = line.split()
@@ -53,7 +54,7 @@ def file_system(directory: Path) -> str:
 
 
 class Terminal:
-    """Prints tables with rich if it is there, as plain columns otherwise."""
+    """Prints tables with rich if it is installed, as plain columns otherwise."""
 
     def __init__(self) -> None:
         try:
@@ -64,12 +65,11 @@ class Terminal:
             self._console = Console() if os.isatty(1) else Console(width=132)
 
     def progress(self, text: str) -> None:
-        """A line that says what is running, on terminals only."""
+        """Prints a line about the current work, on terminals only."""
         if os.isatty(1):
             print(f"\r\033[K  {text}", end="", flush=True)
 
     def show(self, result: Result, seconds: float) -> None:
-        """One case."""
         if os.isatty(1):
             print("\r\033[K", end="")
         heading = f"{result.title}  [{result.name}, median of {result.repetitions}, {seconds:.0f} s]"
@@ -98,7 +98,7 @@ class Terminal:
 
 
 def write_json(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
-    """Everything, samples included."""
+    """Writes everything, samples included."""
     document = {
         "command": command,
         "machine": facts,
@@ -118,7 +118,7 @@ def write_json(path: Path, command: str, facts: dict[str, str], results: list[Re
 
 
 def write_page(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
-    """Replaces the table between the markers of the page: all figures that have a target."""
+    """Replaces the table between the markers of the page. The table has all figures with a target."""
     rows = [
         (result.name, result.repetitions, _target_cells(_page_cells(figure)))
         for result in results
@@ -129,7 +129,7 @@ def write_page(path: Path, command: str, facts: dict[str, str], results: list[Re
 
 
 def replace_table(path: Path, command: str, facts: dict[str, str], rows: list[tuple[str, int, list[str]]]) -> None:
-    """Each row is a case, how many runs its medians are of, and the cells of a figure. Names a case once."""
+    """Each row is a case, the number of runs of its medians, and the cells of a figure. Names a case once."""
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
@@ -151,7 +151,7 @@ def replace_table(path: Path, command: str, facts: dict[str, str], rows: list[tu
 
 
 def write_tables(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
-    """All figures and notes, a table for each case."""
+    """Writes all figures and notes, a table for each case."""
     lines = [f"Made by `{command}` on:", "", "| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in facts.items()]
     for result in results:
@@ -165,7 +165,7 @@ def write_tables(path: Path, command: str, facts: dict[str, str], results: list[
 
 
 def _wrapped(text: str) -> str:
-    """In lines of 100 columns, as documents have them."""
+    """Wraps lines at 100 columns, as in documents."""
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
@@ -179,5 +179,5 @@ def _page_cells(figure: Figure) -> list[str]:
 
 
 def _target_cells(cells: list[str]) -> list[str]:
-    """The ratio, its target and whether it is met, in one cell."""
+    """Returns the ratio, its target and the verdict, in one cell."""
     return [*cells[:3], f"{cells[3]} ({cells[4]}, {cells[5]})"]

@@ -1,8 +1,8 @@
-"""Running a program natively and with forebay, and what is to be known about each run.
+"""Runs a program natively and with forebay, and records facts about each run.
 
-Natively means: no connector, and none of forebay's variables. With forebay means HDF5_VOL_CONNECTOR=forebay and
-a staging area, nothing else. Both get a fresh target file, which is removed after the native verification.
-A program of several ranks is started by mpiexec, with the same environment.
+A native run has no connector, and none of forebay's variables. A run with forebay has HDF5_VOL_CONNECTOR=forebay and a
+staging area, and no other option. Both get a fresh target file, which is removed after the native verification. mpiexec
+starts a program of several ranks, with the same environment.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ FOREBAY = "forebay"
 WRONG_DATA = 3  # exit code of the programs
 _VARIABLES_OF_FOREBAY = ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "FOREBAY_")
 _SAMPLE_INTERVAL_S = 0.02
-_END_S_MAX = 10  # mpiexec's, to end its ranks
+_END_S_MAX = 10  # until mpiexec has ended its ranks
 
 
 class BenchError(Exception):
-    """A measurement that means nothing: wrong data, staging that was not on, a program that failed."""
+    """An invalid measurement: wrong data, staging that was off, or a program that failed."""
 
 
 class NotMeasured(Exception):
-    """A case that this machine cannot measure, and why."""
+    """This machine cannot measure a case; the message gives the reason."""
 
 
 @dataclass
 class Run:
     """One run of one program."""
 
-    figures: dict  # what the program printed
+    figures: dict  # the program's output
     wall_s: float  # of the process
     cpu_s: float  # of the process, all threads
     output: str
@@ -52,7 +52,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Places:
-    """Where programs, target files and the staging area are."""
+    """The folders of programs, target files and the staging area."""
 
     programs: Path
     plugins: Path
@@ -61,7 +61,6 @@ class Places:
     staging: Path
 
     def program(self, name: str) -> str:
-        """The path of a program of bench/."""
         path = self.programs / name
         if not path.exists():
             raise BenchError(f"{path} is not there: build the release preset first (make build)")
@@ -69,7 +68,7 @@ class Places:
 
 
 def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
-    """The environment of a run, without what the caller's may hold of forebay."""
+    """Returns the environment of a run, without forebay variables of the caller."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_VARIABLES_OF_FOREBAY)}
     if mode == FOREBAY:
         clean |= {
@@ -82,7 +81,7 @@ def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
 
 
 def mpiexec(ranks: int) -> list[str]:
-    """What stands before a command to start that many ranks: the launcher of the MPI that HDF5 was built with."""
+    """Returns the command prefix that starts that many ranks: the launcher of the MPI that HDF5 was built with."""
     if os.environ.get("FOREBAY_HDF5_PARALLEL") != "ON":
         raise NotMeasured("this HDF5 was built without MPI")
     kind = os.environ.get("FOREBAY_HDF5_MPI", "")
@@ -106,8 +105,8 @@ def run(
 ) -> Run:
     """Runs a program to its end, by mpiexec if a number of ranks is given.
 
-    With `sample_memory`, its peak of anonymous memory is taken from outside. `touch_bytes` of memory are at hand when
-    it starts, and what it will `need` when it does.
+    With `sample_memory`, measures its peak of anonymous memory from outside. Keeps `touch_bytes` of memory ready at its
+    start, and the memory of `need` later.
     """
     with held_for(need):
         if touch_bytes:
@@ -159,7 +158,7 @@ def _run(
 
 
 def _end(process: subprocess.Popen) -> None:
-    """Ends a program; mpiexec ends its ranks if it is asked kindly."""
+    """Ends a program. mpiexec ends its ranks at SIGTERM."""
     process.terminate()
     try:
         process.wait(_END_S_MAX)
@@ -180,10 +179,10 @@ def run_verified(
     aside_allowed: bool = False,
     **options,
 ) -> Run:
-    """A run that writes `file`, natively read back and compared, then removed.
+    """Runs a program that writes `file`, then reads the file back natively, compares it, and removes it.
 
-    `seen_at` is where the file can be read without the target's slowness. With forebay, all bytes that the
-    program reports must have been staged and drained, unless `aside_allowed`.
+    `seen_at` is a fast path to the file, without the target's slowness. With forebay, all bytes that the program
+    reports must have been staged and drained, unless `aside_allowed`.
     """
     try:
         result = run(places, mode, [*command, "--file", str(file)], ranks=ranks, **options)
@@ -197,10 +196,10 @@ def run_verified(
 
 
 def require_staging(result: Run, payload_bytes: int, name: str) -> None:
-    """Fails unless forebay took at least `payload_bytes`, and nothing stepped aside.
+    """Fails unless forebay took at least `payload_bytes`, and no file stepped aside.
 
-    A file on a page cache may have large blocks written straight to it where that is as fast as the log; elsewhere
-    all bytes are staged. Which was which is in the samples.
+    On a page cache large blocks may bypass the log if that is as fast; elsewhere all bytes are staged. The samples show
+    both numbers.
     """
     staged = result.counters.get("staged", 0)
     taken = staged + result.counters.get("through", 0)
@@ -238,10 +237,10 @@ def _counters(stats: Path) -> dict:
 
 
 def _watch_memory(process: subprocess.Popen, deadline: float) -> int:
-    """The largest `Anonymous` of smaps_rollup until the process ends: memory that is its own.
+    """Returns the largest `Anonymous` of smaps_rollup until the process ends: its own memory.
 
-    The high-water mark VmHWM will not do: it counts the pages of the mapped log as well, and these are page cache
-    of the staging device which the kernel takes back when it likes.
+    The high-water mark VmHWM is unsuitable. It includes the pages of the mapped log, and these are page cache of the
+    staging device, which the kernel may reclaim at any time.
     """
     peak = 0
     rollup = Path(f"/proc/{process.pid}/smaps_rollup")
@@ -258,20 +257,20 @@ def _watch_memory(process: subprocess.Popen, deadline: float) -> int:
 
 @dataclass(frozen=True)
 class SlowTarget:
-    """A folder behind the slow file system, and the same folder seen past it."""
+    """A folder behind the slow file system, and the same folder beside it."""
 
     mounted: Path
     backing: Path
     file_system: Any = None  # forebay.slowfs.SlowFS
 
     def writes(self) -> int:
-        """Writes that have reached the file system, of at most 1 MiB each."""
+        """The number of writes that have reached the file system, of at most 1 MiB each."""
         return self.file_system.stats()["operations"]["write"]["count"]
 
 
 @contextmanager
 def slow_target(places: Places, **limits: str) -> Iterator[SlowTarget]:
-    """A slow file system in front of a fresh folder in the target directory, for the length of a `with`.
+    """A slow file system in front of a fresh folder in the target directory, during a `with` block.
 
     `limits` are those of slowfs: bandwidth ("200MiB/s") and latency per operation ("0.5ms").
     """

@@ -1,12 +1,12 @@
-// A staging server on a Unix socket: what clients get through it, against plain sockets that copy the same bytes, and
-// what small writes cost, against staging in the process itself.
+// Measures a staging server on a Unix socket: the throughput of its clients, against plain sockets that copy the same
+// bytes, and the cost of small writes, against staging in the process itself.
 //
 //   server_bench DIRECTORY [clients] [megabytes of each client]
 //
 // Clients are threads of this process; the server, and the receiver of the plain sockets, are child processes. The
-// plain receiver copies what it receives once, as the server copies it to its log. Large writes of all turns go to one
-// server: in the first turn its log has no pages yet. Small writes have a new server, or a new engine, each turn. Each
-// file is read back and compared. Prints one line for each figure: medians.
+// plain receiver copies its bytes once, as the server copies them to its log. Large writes of all turns go to one
+// server: in the first turn its log has no pages yet. Small writes have a new server, or a new engine, each turn. The
+// program reads each file back and compares it. Prints the median of each figure, one per line.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -79,7 +79,7 @@ double own_processor_s() {
     return processor_s(used);
 }
 
-// A child that serves until the other end of `wake` is closed; the first byte that it writes says that it is ready.
+// A child that serves until the other end of `wake` is closed. Its first byte on `ready` reports that it is ready.
 class Child {
   public:
     explicit Child(const std::function<void(int wake, int ready)>& serve) {
@@ -98,7 +98,7 @@ class Child {
         ::close(ready[0]);
         wake_ = wake[1];
     }
-    // Its processor time in seconds.
+    // Ends the child, and returns its processor time in seconds.
     double end() {
         ::close(wake_);
         int status = 0;
@@ -205,7 +205,7 @@ void compare(const Bench& bench) {
     }
 }
 
-// Writes that do not adjoin, in a stride that fills the file.
+// Makes writes that do not adjoin, in a stride that fills the file.
 template <class Write>
 void write_small(const Bench& bench, std::size_t client, const Write& write) {
     const Content block = block_of(client);
@@ -218,7 +218,7 @@ struct Figure {
     double committed_s = 0, closed_s = 0, processor_s = 0;
 };
 
-// The processor time is that of the clients.
+// Measures writes through the server. The processor time is that of the clients.
 Figure through_server(const Bench& bench, bool small) {
     std::vector<std::unique_ptr<wire::RemoteFile>> files;
     for (std::size_t i = 0; i < bench.clients; ++i) files.push_back(open_remote(bench, i));
@@ -242,7 +242,7 @@ Figure through_server(const Bench& bench, bool small) {
     return figure;
 }
 
-// With its server's processor time.
+// Measures small writes. The processor time includes the server's.
 Figure small_through_server(const Bench& bench) {
     Child child([&](int wake, int ready) { serve_staging(bench, wake, ready); });
     Figure figure = through_server(bench, true);
@@ -250,7 +250,7 @@ Figure small_through_server(const Bench& bench) {
     return figure;
 }
 
-// The same writes, staged by the process that makes them. Its processor time in seconds.
+// Stages the same writes in the process that makes them. Returns its processor time in seconds.
 double small_staged_here(const Bench& bench) {
     Child child([&](int, int ready) {
         auto engine = stage::Engine::create(options_of(bench));

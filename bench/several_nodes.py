@@ -1,10 +1,10 @@
-"""What nodes=consistent costs a program that overwrites all it has written before each flush.
+"""Measures the cost of nodes=consistent for a program that overwrites all its data before each flush.
 
     tools/env python3 bench/several_nodes.py [TURNS [FOLDER]]
 
 Two ranks run the program of the crash tests, in turns with the option and without it. Each rank is on a played node
-with a staging area of its own. The file is in FOLDER, if that is given. The output is milliseconds per epoch, and the
-ratio of each turn. An epoch rewrites everything and flushes.
+with its own staging area. The file is in FOLDER, if that is given. The output is milliseconds per epoch, and the ratio
+of each turn. An epoch rewrites all data and flushes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def seconds(folder: Path, home: Path, nodes: str, epochs: int) -> float:
 def milliseconds_per_epoch(root: Path, home: Path, nodes: str) -> float:
     folder = root / nodes
     folder.mkdir()
-    # What starting and ending take goes out of it.
+    # Subtracts the time of start and end.
     short = seconds(folder, home, nodes, 1)
     whole = seconds(folder, home, nodes, EPOCHS)
     shutil.rmtree(folder)

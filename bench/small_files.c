@@ -2,9 +2,8 @@
  *
  *   small_files --folder F [--files 1000]
  *
- * Each file gets one dataset of 4 KiB. It is then opened for writing once more, read and compared. One file before the
- * clock starts loads the libraries.
- */
+ * Each file gets one dataset of 4 KiB. The program then opens it for writing again, reads and compares it. One file
+ * before the clock starts loads the libraries. */
 #include <hdf5.h>
 
 #include "program.h"

@@ -23,7 +23,7 @@ TARGET_RATIO = 1.2
 
 
 def run(side: str, folder: Path, files: int) -> dict[str, float]:
-    """Seconds of one run in fresh folders."""
+    """Returns the seconds of one run in fresh folders."""
     data, area, stats = folder / "data", folder / "area", folder / "stats.jsonl"
     for fresh in (data, area):
         shutil.rmtree(fresh, ignore_errors=True)
@@ -52,7 +52,6 @@ def run(side: str, folder: Path, files: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Pairs in turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--repetitions", type=int, default=7)

@@ -1,18 +1,18 @@
-/* Many small writes: one contiguous dataset written in 4 KiB pieces with the sieve buffer off, so that every
+/* Makes many small writes: one contiguous dataset written in 4 KiB pieces with the sieve buffer off, so that every
  * H5Dwrite reaches the file driver.
  *
  *   small_writes --file F [--count 20000] [--shuffle]
  *   small_writes --file F --verify [--count 20000]
  *
- * Prints the seconds from H5Fcreate to the end of H5Fclose, and of those the writes' and the closes'.
- */
+ * Prints the seconds from H5Fcreate to the end of H5Fclose, and the parts of the writes and of the close. */
 #include <hdf5.h>
 
 #include "program.h"
 
 enum { kPieceWords = 512 };
 
-/* The i-th piece to write: in order, or in a fixed scattered order (a step that has no factor with `count`). */
+/* Returns the i-th piece to write: in order, or in a fixed scattered order (a step without a common factor with
+   `count`). */
 static uint64_t piece_at(uint64_t i, uint64_t count, int shuffle) {
     if (!shuffle) return i;
     uint64_t stride = count / 2 + count / 8 + 1;

@@ -31,7 +31,7 @@ LATENCY = "0.5ms"
 UNMERGED, MERGED = "server, unmerged", "server, merged"
 WAYS = (NATIVE, UNMERGED, MERGED)
 SHAPE = ("--rows", "128", "--columns", "2048")
-# What the papers show: so much less time against the same server without merging.
+# The papers' results: the reduction of time against the same server without merging.
 PROGRAMS = {
     "collective buffering": ("ffbench", ("--pattern", "collective_buffering", *SHAPE), 0.30),
     "morphing": ("ffbench", ("--pattern", "morphing", "--rows", "32", "--columns", "2048"), 0.40),
@@ -43,7 +43,7 @@ PROGRAMS = {
 
 @contextmanager
 def server(folder: Path, ranks: int, *more: str):
-    """`forebay serve` with a staging area in memory; its address."""
+    """Starts `forebay serve` with a staging area in memory. Yields its address."""
     command = Path(os.environ["FOREBAY_BUILD_DIR"]) / "bin" / "forebay"
     area = Path(tempfile.mkdtemp(dir="/dev/shm"))
     address = f"unix:{folder}/socket"
@@ -109,7 +109,6 @@ def run(places: Places, folder: Path, fs: SlowFS, what: str, way: str, ranks: in
 
 
 def verify(command: list, file: Path, variables: dict[str, str], of: str) -> None:
-    """Reads the file back natively, and removes it."""
     verified = subprocess.run(
         [*command, "--file", str(file), "--verify"],
         env=variables,

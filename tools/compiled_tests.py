@@ -1,10 +1,10 @@
-"""Runs GoogleTest programs, many tests in one process, and counts what came of each test.
+"""Runs GoogleTest programs, many tests in one process, and counts the result of each test.
 
 A process for each test, as CTest does it, takes longer than the tests. So one process runs all tests of a suite. It
-runs no more than that: a suite that leaves a thread behind on purpose also ends the search for leaks in its process.
-When a test crashes or hangs its process, or a sanitizer reports something, that test has failed. After a crash or a
-hang the program is started again with the tests that follow. A test whose assertion fails is run once more on its own.
-If it passes then it is unstable: that is counted, and test/unstable.txt has those that are known.
+runs only one suite, because a suite that leaves a thread behind on purpose also ends the leak check of its process. A
+test that crashes or hangs its process, or triggers a sanitizer report, has failed. After a crash or a hang the program
+restarts with the remaining tests. A test with a failed assertion runs once more on its own. If it then passes, it
+counts as unstable; test/unstable.txt has the known ones.
 """
 
 import json
@@ -21,14 +21,14 @@ from pathlib import Path
 from test_results import Outcome, first_words
 
 SECONDS_MAX = 300  # of one test, or of the end of a program after its last test
-stopping = threading.Event()  # set when all programs are about to be ended: no other one is started then
+stopping = threading.Event()  # set before the programs are ended: no other one starts then
 REPORT = re.compile(r"(WARNING|ERROR): \w+Sanitizer|:\d+: runtime error: ")
 LINE = re.compile(r"\[(?P<word> RUN      |       OK |  FAILED  |  SKIPPED )\] (?P<name>[^\s,]+)")
 
 
 @dataclass(frozen=True)
 class Program:
-    """A suite of tests in one program: the name that CTest knows a test by, and GoogleTest's own."""
+    """A suite of tests in one program. Each test has CTest's name and GoogleTest's name."""
 
     path: str
     environment: tuple[tuple[str, str], ...]
@@ -37,18 +37,18 @@ class Program:
 
 @dataclass
 class Run:
-    """What one process said of its tests."""
+    """The report of one process on its tests."""
 
     output: list[str] = field(default_factory=list)
     begun: str = ""
     ended: dict[str, str] = field(default_factory=dict)  # test: OK, FAILED, SKIPPED
     said: dict[str, list[str]] = field(default_factory=dict)  # test: its output
     took: dict[str, float] = field(default_factory=dict)  # test: seconds
-    how: str = ""  # what ended the process, if not itself and not its tests
+    how: str = ""  # why the process ended; empty if only its tests decided that
 
 
 def programs_of(listing: str) -> tuple[list[Program], list[str]]:
-    """The suites of GoogleTest's programs, and the names of the tests that are something else.
+    """Returns the suites of GoogleTest's programs, and the names of all other tests.
 
     The listing comes from `ctest --show-only=json-v1`.
     """
@@ -67,7 +67,7 @@ def programs_of(listing: str) -> tuple[list[Program], list[str]]:
 
 
 def run_once(program: Program, filters: list[str], prefix: list[str], environment: dict[str, str], started: set) -> Run:
-    """One process with these tests. It is ended when a test takes too long."""
+    """Runs one process with these tests, and kills it if a test takes too long."""
     run = Run()
     command = [
         *prefix,
@@ -133,7 +133,7 @@ def run_alone(program: Program, test: str, prefix: list[str], environment: dict[
 
 
 def run_program(program: Program, prefix: list[str], environment: dict[str, str], log, started: set) -> Outcome:
-    """All tests of a program; how each of them ended is written to `log`."""
+    """Runs all tests of a program, and writes the result of each to `log`."""
     outcome = Outcome()
     names = {wanted: name for name, wanted in program.tests}
     left = list(names)
@@ -165,7 +165,7 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
         if run.begun in left:
             left.remove(run.begun)
             fail(run.begun, run.said.get(run.begun, []), run.how)
-        elif run.how and not left:  # its tests had ended, and something went wrong with the end of the program
+        elif run.how and not left:  # all tests ended, but the end of the program failed
             outcome.failed.append(f"{list(names.values())[-1]} (the program {run.how})")
             log("".join(run.output[-60:]))
         if len(left) == before:
@@ -194,7 +194,7 @@ def run_program(program: Program, prefix: list[str], environment: dict[str, str]
 
 
 def failure_of(said: list[str]) -> str:
-    """From the first failed assertion, or sanitizer's report, on; all there is if there is none."""
+    """Returns the output from the first failed assertion or sanitizer report on, or all of it if there is none."""
     first = next((i for i, line in enumerate(said) if line.rstrip().endswith(": Failure") or REPORT.search(line)), 0)
     return "".join(said[first:])
 
@@ -210,7 +210,7 @@ def reason_of(said: list[str]) -> str:
 def run_all(
     programs: list[Program], width: int, prefix: list[str], environment: dict[str, str], log_path: Path, started: set
 ) -> Outcome:
-    """The programs, some side by side, those that take the longest first."""
+    """Runs the programs, some in parallel, the slowest first."""
     total = Outcome()
     guard = threading.Lock()
 
@@ -226,7 +226,7 @@ def run_all(
             return Outcome(failed=[f"{name} (not run: {cause})" for name, _ in program.tests])
 
     with ThreadPoolExecutor(width) as pool:
-        # Properties take the longest, then what has many tests.
+        # Properties take the longest, then suites with many tests.
         for outcome in pool.map(
             one, sorted(programs, key=lambda program: ("property_" not in program.path, -len(program.tests)))
         ):

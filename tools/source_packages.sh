@@ -1,5 +1,5 @@
-# Upstream sources from the machine's own package mirror. Sourced after steps.sh, never run. The sourcing script says
-# in `instead_of_download` what a person can do when that fails.
+# Upstream sources from the machine's own package mirror. Source this after steps.sh; do not run it. The sourcing script
+# sets `instead_of_download` to advice for a failed download.
 
 # derived_sources FOLDER SUITE KIND: writes the machine's own package sources for its own release to the folder,
 # rewritten to ask for that suite. KIND is deb-src for sources, deb for binary packages.
@@ -51,8 +51,8 @@ derived_sources() {
       "set HDF5_ROOT to an HDF5 of 1.14.0 or later, or FOREBAY_HDF5_SOURCE to its source"
 }
 
-# private_apt SUITE KIND: sets `apt` to a folder and `options` to what makes apt-get work there, with lists of its own.
-# So the machine's own configuration stays as it is, and nobody has to be root. In a step only.
+# private_apt SUITE KIND: sets `apt` to a folder and `options` to the options that make apt-get work there, with lists
+# of its own. So the machine's configuration stays unchanged, and root is not needed. In a step only.
 private_apt() {
   apt=$(mktemp -d) # not local: the trap outlives this function
   trap 'rm -rf "$apt"' EXIT

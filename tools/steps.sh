@@ -1,7 +1,7 @@
-# Shared by the set-up scripts: where things are kept, how a step is announced, how a failure is told.
-# Sourced, never run. The sourcing script sets `set -euo pipefail` first.
+# Common functions of the set-up scripts: places, steps, and messages about failures. Source this file; do not run it.
+# The sourcing script sets `set -euo pipefail` first.
 
-# One line on stderr, and the end.
+# die MESSAGE: prints one line on stderr, and exits.
 die() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
   exit 1
@@ -13,9 +13,8 @@ fi
 forebay_cache="${FOREBAY_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/forebay}"
 forebay_logs="$forebay_cache/logs"
 
-# step TITLE COMMAND...: announces the step, runs it with its output in a log, and says how long it took.
-# A failing command ends the script with one line that names the log,
-# whose name starts with $log_prefix when that is set.
+# step TITLE COMMAND...: announces the step, runs it with its output in a log, and prints its duration. A failing
+# command ends the script with one line that names the log, whose name starts with $log_prefix if that is set.
 step() {
   local title="$1" log started status=0
   shift
@@ -24,7 +23,7 @@ step() {
   log="$forebay_logs/${log_prefix:-}$(printf '%s' "${1##*/}" | tr -c 'A-Za-z0-9_.-' '-').log"
   printf '==> %s … ' "$title"
   started=$SECONDS
-  # Not `if "$@"`, which would switch `set -e` off inside a function that is a step.
+  # `if "$@"` would switch `set -e` off inside a function that is a step.
   set +e
   (set -e; "$@") >"$log" 2>&1 </dev/null
   status=$?
@@ -36,7 +35,7 @@ step() {
   printf 'done in %d s\n' $((SECONDS - started))
 }
 
-# The last line that a step wrote for people (`reason: …`), or else its last error, or else its last line.
+# Prints the last line that a step wrote for people (`reason: …`), or else its last error, or else its last line.
 failure_reason() {
   local line
   line=$(sed -n 's/^reason: //p' "$1" | tail -n 1)
@@ -45,7 +44,7 @@ failure_reason() {
   printf '%s' "${line:-it wrote nothing}" | cut -c1-300
 }
 
-# To be called inside a step: the one line that step() will show.
+# because TEXT: sets, inside a step, the line that step() will show.
 because() {
   printf 'reason: %s\n' "$*"
   exit 1
@@ -62,7 +61,7 @@ as_root() {
   fi
 }
 
-# lock NAME: one process at a time builds the thing called NAME; held until the script ends.
+# lock NAME: lets only one process at a time build NAME. The script holds the lock until it ends.
 lock() {
   mkdir -p "$forebay_cache" 2>/dev/null ||
     die "cannot create $forebay_cache: set FOREBAY_CACHE to a directory that can be written"

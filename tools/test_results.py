@@ -1,4 +1,4 @@
-"""What came of tests: counted from the JUnit files of CTest and pytest, or from their logs when they broke off."""
+"""Results of tests, from the JUnit files of CTest and pytest, or from their logs if they broke off."""
 
 import re
 from fnmatch import fnmatchcase
@@ -6,18 +6,18 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FAILURE_LINES = 12  # that a summary repeats of one test
+FAILURE_LINES = 12  # lines of one test in a summary
 
 
 @dataclass
 class Outcome:
-    """What one stage, or all of them together, came to."""
+    """The results of one stage, or of all together."""
 
     passed: int = 0
     failed: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    unstable: list[str] = field(default_factory=list)  # failed, and passed when they were run once more
-    said: dict[str, str] = field(default_factory=dict)  # what a test said when it failed, by its name
+    unstable: list[str] = field(default_factory=list)  # failed, then passed in a second run
+    said: dict[str, str] = field(default_factory=dict)  # output of failed tests, by name
     took: list[tuple[float, str]] = field(default_factory=list)  # seconds and names
 
     def add(self, other: "Outcome") -> None:
@@ -33,18 +33,18 @@ class Outcome:
         return f"{self.passed} passed, {len(self.failed)} failed, {len(self.skipped)} skipped{unstable}"
 
     def words_of(self, name: str) -> str:
-        """What a test said when it failed, as indented lines; nothing if nothing is known."""
+        """Returns the output of a failed test as indented lines; empty if it is unknown."""
         lines = self.said.get(name, "").splitlines()
         return "".join(f"\n      {line[:200]}" for line in lines[:FAILURE_LINES])
 
     def unknown_unstable(self, known: Path) -> list[str]:
-        """Unstable tests that are missing from `known`, whose lines have a name, a date and a reason each."""
+        """Returns unstable tests that are missing from `known`, whose lines have a name, a date and a reason each."""
         lines = [line for line in known.read_text().splitlines() if line.strip() and not line.startswith("#")]
         names = {line.split("|")[0].strip() for line in lines}
         return [name for name in self.unstable if name.split("  #")[0] not in names]
 
     def unknown_skips(self, known: Path) -> list[str]:
-        """Skipped tests that are missing from `known`, whose lines have a pattern of names and one of reasons each."""
+        """Returns skipped tests missing from `known`, whose lines have a pattern of names and one of reasons each."""
         lines = [line for line in known.read_text().splitlines() if line.strip() and not line.startswith("#")]
         pairs = [tuple(part.strip() for part in line.split("|", 1)) for line in lines]
         return [
@@ -55,17 +55,17 @@ class Outcome:
 
 
 class StageBroke(Exception):
-    """A stage could not be run to its end; the message is the one line that says why."""
+    """A stage broke off. The message is the one line with the reason."""
 
 
 def write_durations(path: Path, took: list[tuple[float, str]]) -> None:
-    """Keeps what took a tenth of a second or longer, the longest first: `seconds name` in each line."""
+    """Writes durations of a tenth of a second or longer, the longest first: `seconds name` in each line."""
     lines = [f"{seconds:.1f} {name}\n" for seconds, name in sorted(took, reverse=True) if seconds >= 0.1]
     path.write_text("".join(lines))
 
 
 def read_durations(path: Path) -> dict[str, float]:
-    """Seconds by name, as they were kept; nothing where no run has ended yet."""
+    """Reads seconds by name; empty if no run has ended yet."""
     if not path.exists():
         return {}
     entries = (line.split(" ", 1) for line in path.read_text().splitlines())
@@ -77,7 +77,7 @@ def first_words(text: str | None) -> str:
 
 
 def why_skipped(case: ElementTree.Element, skipped: ElementTree.Element) -> str:
-    """The reason in the test's own words when it printed any, else in the runner's."""
+    """Returns the reason that the test printed, or else the runner's."""
     message = first_words(skipped.get("message") or skipped.text)
     if not message.startswith("SKIP_"):
         return message or "no reason given"
@@ -107,7 +107,7 @@ def read_junit(path: Path, prefix: str) -> Outcome:
             outcome.said[name] = (failure.get("message") or "") if failure is not None else ""
         elif skipped is not None or case.get("status") == "disabled":
             reason = why_skipped(case, skipped) if skipped is not None else "disabled"
-            # CTest also calls a test skipped whose program is missing. That is a failure.
+            # CTest also marks a test as skipped if its program is missing. That is a failure.
             not_run = case.get("status") == "notrun" and not (skipped.get("message") or "").startswith("SKIP_")
             if not_run:
                 outcome.failed.append(f"{name} ({reason})")
@@ -118,7 +118,7 @@ def read_junit(path: Path, prefix: str) -> Outcome:
     return outcome
 
 
-# `test/x_test.py::name PASSED [ 5%]`; what the test prints may come between the name and the word.
+# `test/x_test.py::name PASSED [ 5%]`; the test's own output may come between the name and the word.
 PYTEST_LINE = re.compile(r"^(?P<name>\S+\.py::\S.*?)(?: (?P<word>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*)?$")
 # ` 12/345 Test  #12: unit.room.name .....   Passed    0.02 sec`
 CTEST_LINE = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (?P<name>\S+) \.*\s*(?P<word>Passed|\*\*\*\S.*?)\s+\d+\.\d+ sec")
@@ -126,7 +126,7 @@ CTEST_BEGUN = re.compile(r"^\s*Start\s+\d+: (?P<name>\S+)")
 
 
 def read_broken_log(text: str, prefix: str) -> tuple[Outcome, list[str]]:
-    """What a log says of tests that ended before CTest or pytest did, and which tests had begun and not ended."""
+    """Counts the ended tests in the log of a run that broke off, and lists the tests that had begun and not ended."""
     outcome = Outcome()
     begun: dict[str, None] = {}
     for line in text.splitlines():
@@ -151,7 +151,7 @@ def first_error(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     said = [line for line in lines if line and not line.startswith("$ ")]
     for position, line in enumerate(said):
-        if line.startswith("CMake Error"):  # CMake says where, and on the following lines what
+        if line.startswith("CMake Error"):  # the next lines have the place and the message
             return first_words(" ".join(said[position : position + 3]))
         if re.search(r"\berror: |undefined reference", line):
             return first_words(line)

@@ -1,4 +1,4 @@
-"""Runs pieces of work side by side, with those kept apart that would disturb each other."""
+"""Runs pieces of work in parallel, and keeps pieces apart that would disturb each other."""
 
 import threading
 import time
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Piece:
-    """Something to run. It starts when all pieces named in `after` have ended, in the order given otherwise.
+    """A piece of work. It starts when all pieces named in `after` have ended, and otherwise in the given order.
 
-    Two pieces with the same `apart` never run at the same time. One that is `alone` runs while nothing else does, and
-    after everything that is not.
+    Two pieces with the same `apart` never run at the same time. A piece that is `alone` runs after all others, while no
+    other piece runs.
     """
 
     name: str
@@ -23,7 +23,7 @@ class Piece:
 
 @dataclass
 class Schedule:
-    """What is left to run, is running and has ended. What never began stays in `pieces`."""
+    """The waiting, running and ended pieces. Pieces that never began stay in `pieces`."""
 
     pieces: list[Piece]
     width: int
@@ -55,13 +55,13 @@ class Schedule:
                 self.changed.notify_all()
 
     def wait_for_the_running(self, seconds_max: float) -> None:
-        """When time is up or somebody wants an end: nothing more begins, and what runs is waited for."""
+        """Starts no more pieces, and waits for the running ones. It is called at the time limit or at a signal."""
         with self.changed:
             self.stopped = True
             self.changed.wait_for(lambda: not self.running, timeout=seconds_max)
 
     def run(self, seconds_max: float) -> bool:
-        """Returns when all has ended, or time is up, which is False; what runs then still runs."""
+        """Returns True when all pieces have ended, or False at the time limit, when some may still run."""
         until = time.monotonic() + seconds_max
         with self.changed:
             while not self.stopped and (self.pieces or self.running):
@@ -71,7 +71,7 @@ class Schedule:
                     threading.Thread(target=self._run, args=(piece,), name=piece.name, daemon=True).start()
                 if not self.running:
                     raise ValueError(f"nothing can begin: {[piece.name for piece in self.pieces]}")
-                # In short pieces, so that a signal is dealt with soon.
+                # Waits in short intervals, so that a signal is handled soon.
                 if (
                     not self.changed.wait(timeout=max(0.0, min(until - time.monotonic(), 1.0)))
                     and time.monotonic() >= until

@@ -30,12 +30,12 @@ struct shape {
 /* Requests of one round of morphing. */
 static uint64_t pieces(const struct shape *shape) { return 2 * shape->columns / shape->piece - 1; }
 
-/* What request `number` of morphing writes into a word. */
+/* The word that request `number` of morphing writes. */
 static uint64_t morphed_word(const struct shape *shape, uint64_t number, uint64_t row, uint64_t column) {
     return word_at(1 + number, row * shape->columns + column);
 }
 
-/* What the file holds in the end. */
+/* The final content of the file. */
 static uint64_t final_word(const struct shape *shape, uint64_t row, uint64_t column) {
     if (shape->pattern != kMorphing) return word_at(0, row * shape->columns + column);
     uint64_t last = pieces(shape) - 1, writer = column / (shape->piece / 2);
@@ -99,7 +99,7 @@ static double write_overlapping(hid_t dataset, hid_t space, hid_t transfer, cons
     return took_s;
 }
 
-/* Reads and compares the rows that `rank` wrote; adds the reading's seconds to `reads_s`. */
+/* Reads and compares the rows that `rank` wrote. Adds the seconds of the reads to `reads_s`. */
 static int compare_rows(hid_t dataset, hid_t space, hid_t transfer, const struct shape *shape, int rank,
                         double *reads_s) {
     const hsize_t extent = shape->columns;

@@ -26,7 +26,7 @@ struct shape {
     int collective, select_interior;
 };
 
-/* The tree: levels, types of nodes, neighbours with parent and children, and where the blocks are. */
+/* The tree: levels, types of nodes, neighbours with parent and children, and the positions of the blocks. */
 static const struct {
     const char *name;
     int is_integer;
@@ -52,8 +52,8 @@ static uint64_t padded_cells(const struct shape *shape) {
     return padded(shape->nzb) * padded(shape->nyb) * padded(shape->nxb);
 }
 
-/* One unknown on all blocks of a rank, guard cells included. Whole numbers of 20 bits, so that the mean of eight is
- * exact and a single-precision number holds every centre. */
+/* One unknown on all blocks of a rank, guard cells included. The values are integers of 20 bits, so that the mean of
+ * eight is exact and a single-precision number holds every centre. */
 static void fill_blocks(double *cells, const struct shape *shape, int rank, int unknown) {
     const uint64_t count = shape->blocks * padded_cells(shape), first = (uint64_t)rank * count;
     for (uint64_t i = 0; i < count; ++i) cells[i] = (double)(word_at((uint64_t)unknown, first + i) >> 44);
@@ -96,7 +96,7 @@ static size_t value_bytes(const struct shape *shape) {
     return shape->kind == kCheckpoint ? sizeof(double) : sizeof(float);
 }
 
-/* What the file holds of an unknown, from the blocks in memory: interior or corners, in the file's precision. */
+/* Converts an unknown from the blocks in memory to the file's form: interior or corners, in the file's precision. */
 static void extract(void *values, const double *cells, const struct shape *shape) {
     hsize_t extent[4];
     uint64_t i = 0;
@@ -147,7 +147,7 @@ static hid_t names_type(void) {
     return type;
 }
 
-/* The names of the unknowns, all in one small dataset that rank 0 alone writes. */
+/* Writes the names of the unknowns: one small dataset, written by rank 0 only. */
 static void write_names(hid_t file, const struct shape *shape, struct measured *measured) {
     const hsize_t extent = (hsize_t)unknowns(shape);
     char names[kUnknowns * kNameLength + 1];
@@ -184,7 +184,7 @@ static void write_unknowns(hid_t file, hid_t transfer, const struct shape *shape
         unknown_name(name, u);
         fill_blocks(cells, shape, shape->ranks.mine, u);
         if (!shape->select_interior) extract(values, cells, shape);
-        MPI_Barrier(MPI_COMM_WORLD); /* the ranks are not to wait for each other's data inside HDF5 */
+        MPI_Barrier(MPI_COMM_WORLD); /* no rank waits for the others' data inside HDF5 */
         hid_t dataset = create_dataset(file, name, type, space, H5P_DEFAULT, measured);
         write_selected(dataset, type, memory, space, transfer, shape->select_interior ? (void *)cells : values,
                        measured);

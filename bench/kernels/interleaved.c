@@ -1,11 +1,10 @@
-/* Interleaved cells: rank r of n writes the cells r, r + n, r + 2n, ... of 4 KiB of one contiguous dataset. The worst
- * that independent writing can do to a file system with stripes, and what collective buffering is for.
+/* Interleaved cells: rank r of n writes the cells r, r + n, r + 2n, ... of 4 KiB of one contiguous dataset. This is the
+ * worst pattern of independent writes for a file system with stripes. Collective buffering was made for it.
  *
  *   interleaved --file F [--cells 1024] [--cells-per-write 1] [--collective]
  *   interleaved --file F --verify [--cells 1024]
  *
- * `cells` are those of one rank.
- */
+ * `cells` is the number of cells of one rank. */
 #include "parallel.h"
 
 enum { kCellWords = 512 };
@@ -16,7 +15,7 @@ static uint64_t *new_cells(int rank, uint64_t cells) {
     return words;
 }
 
-/* `count` cells of a rank, from its `first` on. The dataset is seen as rounds x ranks x words of a cell. */
+/* Selects `count` cells of a rank, from its `first` on. The dataset has the shape rounds x ranks x words of a cell. */
 static void select_cells(hid_t space, int rank, uint64_t first, uint64_t count) {
     const hsize_t at[] = {first, (hsize_t)rank, 0}, size[] = {count, 1, kCellWords};
     select_block(space, at, size);

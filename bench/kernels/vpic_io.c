@@ -27,7 +27,7 @@ static const struct {
 
 static hid_t type_of(int property) { return kProperty[property].is_integer ? H5T_NATIVE_INT32 : H5T_NATIVE_FLOAT; }
 
-/* The bits of a property of all particles of a rank. They are finite numbers, whichever type they have. */
+/* Returns the bits of a property of all particles of a rank. They are finite numbers in either type. */
 static void fill_property(uint32_t *bits, const struct shape *shape, int rank, uint64_t step, int property) {
     uint64_t array = (step * kProperties + (uint64_t)property) * (uint64_t)shape->ranks.count + (uint64_t)rank;
     for (uint64_t i = 0; i < shape->particles; ++i) bits[i] = (uint32_t)(word_at(array, i) >> 32) & 0x7F7FFFFFu;
@@ -68,7 +68,7 @@ static int write_file(const char *path, const struct shape *shape) {
     select_particles(space, shape, shape->ranks.mine);
     for (uint64_t step = 0; step < shape->steps; ++step) {
         for (int p = 0; p < kProperties; ++p) fill_property(bits[p], shape, shape->ranks.mine, step, p);
-        MPI_Barrier(MPI_COMM_WORLD); /* the ranks are not to wait for each other's data inside HDF5 */
+        MPI_Barrier(MPI_COMM_WORLD); /* no rank waits for the others' data inside HDF5 */
         write_step(file, space, memory, transfer, step, bits, &measured);
         double begin_s = now_s();
         compute(shape->compute_s);

@@ -1,11 +1,11 @@
 """forebay: node-local staging and a read cache in front of a slow file system, for unmodified HDF5 programs.
 
-Programs need nothing from this package: ``HDF5_VOL_CONNECTOR=forebay`` in their environment is enough. A program that
-wants more calls `enable` instead, and tells the read cache what it will read: `prefetch`, `follow`, and for PyTorch
-`forebay.torch.FollowingSampler`. `stats` says what came of it, and `wait` until files hold everything. See
+Programs need only ``HDF5_VOL_CONNECTOR=forebay`` in their environment. A program that wants more control calls
+`enable`, and announces its reads to the cache with `prefetch`, `follow`, and for PyTorch
+`forebay.torch.FollowingSampler`. `stats` returns counters, and `wait` blocks until files have all staged bytes. See
 docs/python.md.
 
-Beside that it holds what surrounds such programs: the demo, its plots, and the slow file system they are measured on.
+The package also holds the demo, its plots, and the slow file system of the measurements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 
 PLUGIN_PATH = plugin_path()  # the folder with the plugin, for HDF5_PLUGIN_PATH
 
-# No `torch`: a star import would hide PyTorch.
+# `torch` is missing here, because a star import would hide PyTorch.
 __all__ = [
     "ByteRanges",
     "CannotEnable",

@@ -1,4 +1,4 @@
-"""``python -m forebay`` and the script ``forebay``: the command, which is a program of its own beside this package.
+"""``python -m forebay`` and the script ``forebay``: start the command, a separate program beside this package.
 
 ``python -m forebay run train.py`` is ``forebay run -- python train.py``, with this interpreter.
 """
@@ -14,7 +14,7 @@ _WITH_VALUE = ("-o", "--option", "--nls", "--json", "--report", "--folder", "--c
 
 
 def main() -> None:
-    """Becomes the command, with this process's arguments, environment and descriptors. Returns only by SystemExit."""
+    """Replaces this process by the command, with its arguments and environment. Returns only by SystemExit."""
     try:
         path = command()
     except NotInstalled as reason:
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def with_interpreter(words: list[str]) -> list[str]:
-    """The command line with this interpreter before a Python file that ``run`` is to run."""
+    """Returns the command line, with this interpreter in front of a Python file that ``run`` starts."""
     if words[:1] != ["run"]:
         return words
     at = 1

@@ -1,7 +1,7 @@
-"""Where in its file the bytes of a dataset lie: a selection becomes ranges of bytes.
+"""Translates a selection of a dataset into ranges of bytes in the file.
 
-Only HDF5's public calls are used, through h5py's low level. The ranges are for reading ahead, so they may cover a
-little more than the selection: ranges less than a block of the cache apart are joined, and a selection of very many
+This module uses only HDF5's public calls, through h5py's low level. The ranges are for prefetching, so they may cover
+slightly more than the selection: ranges less than a block of the cache apart are joined, and a selection of very many
 pieces becomes its hull.
 """
 
@@ -23,10 +23,10 @@ PIECES_MAX = 1 << 16
 class ByteRanges:
     """The layout of one dataset, looked up once.
 
-    The dataset (h5py.Dataset) is contiguous or chunked, with or without filters; of a compact one nothing is to be
-    read. The bytes of values of variable length lie elsewhere in the file and are not found. The look-up of a chunked
-    dataset reads its whole chunk index, so it is made at the first use and in the caller's thread. Raises ValueError
-    for a virtual dataset and for one with external files: its bytes lie in other files.
+    The dataset (h5py.Dataset) is contiguous or chunked, with or without filters; a compact one has no ranges. The
+    values of variable length lie elsewhere in the file and are not found. The look-up of a chunked dataset reads its
+    complete chunk index, at the first use and in the caller's thread. Raises ValueError for a virtual dataset and for
+    one with external files, because its bytes lie in other files.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -40,17 +40,17 @@ class ByteRanges:
         self._shape: tuple[int, ...] | None = dataset.shape
         self._item_bytes: int = dataset.id.get_type().get_size()
         self._chunk_shape: tuple[int, ...] | None = dataset.chunks if layout == h5d.CHUNKED else None
-        # Of a dataset without storage, HDF5 tells an offset all the same if the file has a user block.
+        # If the file has a user block, HDF5 reports an offset even for a dataset without storage.
         stored = layout == h5d.CONTIGUOUS and dataset.id.get_storage_size() > 0
         self._offset: int | None = dataset.id.get_offset() if stored else None
         self._chunks: dict[tuple[int, ...], Range] | None = None
         self._sieve_bytes = 0 if self._offset is None else _sieve_bytes(dataset)
 
     def of(self, selection: Any = None) -> list[Range]:
-        """The ranges of a selection, in the order of the file. None selects everything, as ``...`` does.
+        """Returns the ranges of a selection, in the order of the file. None selects everything, as ``...`` does.
 
-        `selection` is what one would index the dataset with: integers, slices, lists, boolean masks, or a tuple of
-        these. Parts that were never written have no bytes. Raises IndexError for a selection outside the dataset.
+        `selection` is an index of the dataset: integers, slices, lists, boolean masks, or a tuple of these. Unwritten
+        parts have no bytes. Raises IndexError for a selection outside the dataset.
         """
         if self._shape is None:
             return []
@@ -66,10 +66,10 @@ class ByteRanges:
         return merged((self._offset + begin * item, (end - begin) * item) for begin, end in pieces)
 
     def read_for(self, selection: Any = None) -> list[Range]:
-        """The ranges that HDF5 reads for a selection, where `of` has those of its values.
+        """Returns the ranges that HDF5 reads for a selection; `of` returns those of the values.
 
-        Of a contiguous dataset HDF5 reads a whole sieve buffer (64 KiB, unless the program sets another size) from a
-        smaller piece on. The buffer's end is that of the dataset at the latest.
+        For a small piece of a contiguous dataset HDF5 reads a full sieve buffer (64 KiB, unless the program sets
+        another size) from the piece on. The buffer ends with the dataset at the latest.
         """
         if self._offset is None or self._shape is None:
             return self.of(selection)
@@ -79,7 +79,7 @@ class ByteRanges:
         )
 
     def detach(self) -> None:
-        """Looks up at once what is to be looked up, and lets the dataset go: it may be closed from now on."""
+        """Looks up the layout now, and drops the dataset, which may then be closed."""
         if self._shape is not None and self._chunk_shape is not None and self._chunks is None:
             self._chunks = _chunk_table(self._dataset, self._chunk_shape)
         self._dataset = None
@@ -117,14 +117,14 @@ def _chunk_table(dataset: Any, chunk: tuple[int, ...]) -> dict[tuple[int, ...], 
 
     if hasattr(dataset.id, "chunk_iter"):
         dataset.id.chunk_iter(take)
-    else:  # HDF5 before 1.14: each call looks for its chunk from the start
+    else:  # HDF5 before 1.14: each call searches its chunk from the start
         for index in range(dataset.id.get_num_chunks()):
             take(dataset.id.get_chunk_info(index))
     return table
 
 
 def merged(ranges: Iterable[Range], gap_bytes_max: int = GAP_BYTES_MAX) -> list[Range]:
-    """The ranges in the order of the file, joined where at most `gap_bytes_max` lie between two."""
+    """Returns the ranges in the order of the file, joined if at most `gap_bytes_max` lie between two."""
     result: list[Range] = []
     for offset, length in sorted(ranges):
         if result and offset <= sum(result[-1]) + gap_bytes_max:
@@ -136,7 +136,7 @@ def merged(ranges: Iterable[Range], gap_bytes_max: int = GAP_BYTES_MAX) -> list[
 
 
 def _pieces(axes: list[list[_Run]], shape: tuple[int, ...]) -> list[_Run]:
-    """Element numbers in row-major order, as runs; from the last axis to the first."""
+    """Returns element numbers in row-major order, as runs. Works from the last axis to the first."""
     inner: list[_Run] = [(0, 1)]
     size = 1
     for runs, length in zip(reversed(axes), reversed(shape)):
@@ -160,7 +160,7 @@ def _pieces(axes: list[list[_Run]], shape: tuple[int, ...]) -> list[_Run]:
 
 
 def _axes(selection: Any, shape: tuple[int, ...]) -> list[list[_Run]]:
-    """For each axis the runs of indices that are selected, in ascending order."""
+    """Returns, for each axis, the runs of selected indices in ascending order."""
     parts = list(selection) if isinstance(selection, tuple) else [... if selection is None else selection]
     parts = [part for part in parts if not isinstance(part, (str, bytes))]  # names of fields
     used = sum(_axes_of(part) for part in parts)
@@ -189,7 +189,7 @@ def _axes_of(part: Any) -> int:
 
 
 def _mask_axes(mask: Any) -> list[list[_Run]]:
-    """A mask over several axes, as the smallest selection axis by axis that covers it."""
+    """Returns the smallest axis-by-axis selection that covers a mask over several axes."""
     return [_joined(sorted(set(numbers.tolist()))) for numbers in mask.nonzero()]
 
 

@@ -1,9 +1,9 @@
 """``make demo``: ordinary programs, run natively and with forebay, on a slow file system.
 
-The first (`forebay.simulation`) writes and knows only h5py. Both runs do the same work and write the same file;
-the second has ``HDF5_VOL_CONNECTOR=forebay`` in its environment. The demo measures both, compares the
-files, draws the two time lines, and fails loudly when a file differs or forebay did not stage. Then another program
-reads a data set again and again (`forebay.demo_reading`).
+The first program (`forebay.simulation`) writes and knows only h5py. Both runs do the same work and write the same file;
+the second has ``HDF5_VOL_CONNECTOR=forebay`` in its environment. The demo measures both, compares the files, and draws
+the two time lines. It fails if a file differs or forebay did not stage. Then another program reads a data set
+repeatedly (`forebay.demo_reading`).
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ from forebay.program import native_environment, run_simulation, staged_environme
 from forebay.slowfs import SlowFS, SlowFSError, available
 
 LATENCY = "0.5ms"
-# Computing a checkpoint takes this much longer than writing it to the slow file system: there is room to hide.
+# Computing a checkpoint takes this much longer than writing it to the slow file system, which leaves time to hide the
+# drain.
 COMPUTE_MARGIN = 1.25
 CALIBRATION_SUBSTEPS = 6
 CALIBRATION_STEPS = 6
-# Two files, a log as large as one, and a little more; of what is read, the file and its copy in the cache.
+# Space for the writing act: two files, a log of the same size, and a little more. The reading act needs the file and
+# its copy in the cache.
 SCRATCH_FACTOR, READING_FACTOR = 3.2, 2.1
 LOG_WIDTH = 120
 TIME_LINE, READING, FIGURES = RESULTS = ("timeline.png", "reading.png", "result.json")
@@ -52,12 +54,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def build_directory() -> Path:
-    """Where the plugin and slowfs were built."""
+    """The build folder of the plugin and slowfs."""
     return Path(os.environ.get("FOREBAY_BUILD_DIR") or ROOT / "build/release").resolve()
 
 
 def plugin_directory() -> Path:
-    """Where HDF5 finds forebay; a MeasurementError when it is not built."""
+    """The folder of forebay's plugin for HDF5. Raises MeasurementError if it is not built."""
     plugins = build_directory() / "plugins"
     if not list(plugins.glob("libforebay*.so*")):
         raise MeasurementError(f"there is no forebay plugin in {plugins}: build it with 'make build'")
@@ -65,7 +67,7 @@ def plugin_directory() -> Path:
 
 
 def staging_directory(scratch: Path) -> Path:
-    """Where forebay stages and caches: what FOREBAY_NLS names, else a folder of the demo's own."""
+    """The staging directory: the value of FOREBAY_NLS, else a folder of the demo."""
     staging_area = Path(os.environ.get("FOREBAY_NLS") or scratch / "staging")
     staging_area.mkdir(parents=True, exist_ok=True)
     return staging_area
@@ -73,7 +75,7 @@ def staging_directory(scratch: Path) -> Path:
 
 @contextmanager
 def slow_target(scratch: Path, bandwidth: str) -> Iterator[Target]:
-    """The slow file system, or a plain directory where FUSE cannot be used."""
+    """The slow file system, or a plain directory if FUSE is unusable."""
     backing = scratch / "files"
     backing.mkdir()
     slow = SlowFS(backing, scratch / "slow", bandwidth=bandwidth, latency=LATENCY)
@@ -97,7 +99,7 @@ def slow_target(scratch: Path, bandwidth: str) -> Iterator[Target]:
 
 
 def bandwidth_bytes(text: str) -> float:
-    """``80MiB/s`` as bytes per second."""
+    """Parses ``80MiB/s`` into bytes per second."""
     units = {"KiB/s": 2.0**10, "MiB/s": 2.0**20, "GiB/s": 2.0**30}
     for unit, factor in units.items():
         if text.endswith(unit):
@@ -111,16 +113,16 @@ def bandwidth_bytes(text: str) -> float:
 
 
 def choose_substeps(settings: Settings, target: Target, scratch: Path) -> tuple[int, str]:
-    """So many time steps that a checkpoint takes COMPUTE_MARGIN times as long to compute as to write natively.
+    """Chooses the number of time steps: computing takes COMPUTE_MARGIN times as long as writing natively.
 
-    Both are measured: the program on a file in the scratch directory, and one checkpoint's worth of plain writes
-    to the slow file system. Returns the number, and the sentence that says how it came about.
+    Measures both: the program on a file in the scratch directory, and one checkpoint of plain writes to the slow file
+    system. Returns the number, and a sentence that explains it.
     """
     shape = {"size": settings.points, "steps": CALIBRATION_STEPS, "substeps": CALIBRATION_SUBSTEPS}
     file = scratch / "calibration.h5"
     run = run_simulation("calibration", file, shape, native_environment(), time_limit_s=300.0)
     file.unlink()
-    # The fastest: a disturbed measurement would give the program too little to compute.
+    # The minimum counts, because a disturbed measurement would give the program too little to compute.
     computed = min(phase.seconds for phase in run.phases if phase.name == COMPUTE)
     substep_s = computed / CALIBRATION_SUBSTEPS
 
@@ -137,7 +139,7 @@ def choose_substeps(settings: Settings, target: Target, scratch: Path) -> tuple[
 
 
 def _write_seconds(path: Path, size: int) -> float:
-    """How long `size` bytes take as two plain writes, as the program makes them."""
+    """Returns the seconds of two plain writes of `size` bytes, as the program makes them."""
     block = memoryview(bytes(size // 2))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
@@ -181,7 +183,7 @@ def measure(settings: Settings, target: Target, scratch: Path, console: Console)
                     )
                 )
             seen.append(watch)
-            # What the first run left dirty must not slow the second down.
+            # Dirty pages of the first run must not slow down the second.
             _settle(target.backing / f"{name}.h5")
     native, staged = runs
     counters = read_counters(stats, staged.file)
@@ -189,7 +191,7 @@ def measure(settings: Settings, target: Target, scratch: Path, console: Console)
 
 
 def _settle(path: Path) -> None:
-    """Blocks until the file is on its device; the slow file system is not asked."""
+    """Blocks until the file is on its device. Bypasses the slow file system."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -198,8 +200,8 @@ def _settle(path: Path) -> None:
 
 
 def compare(figures: Figures) -> None:
-    """Compares the two files where they lie, and keeps the result in `figures`."""
-    # HDF5 looks for its connector when it is loaded: this process must be native before it loads h5py.
+    """Compares the two files on the backing directory, and stores the result in `figures`."""
+    # HDF5 loads its connector at its own start. This process must be native before it loads h5py.
     os.environ.pop("HDF5_VOL_CONNECTOR", None)
     from forebay.equality import compare_files, h5diff, same_bytes
 
@@ -213,7 +215,7 @@ def compare(figures: Figures) -> None:
 
 
 def shortcomings(figures: Figures) -> list[str]:
-    """Why the demo failed, one sentence each; empty when it did not."""
+    """Returns the reasons why the demo failed, one sentence each; empty if it succeeded."""
     found = []
     counters = figures.counters
     if counters.get("staged", 0) == 0:
@@ -232,7 +234,7 @@ def shortcomings(figures: Figures) -> list[str]:
 
 
 def announce(settings: Settings, target: Target, console: Console) -> None:
-    """Three lines: what will happen, on what, and where the results go."""
+    """Prints three lines: the plan, the file system, and the place of the results."""
     place = (
         f"In a plain directory, since FUSE cannot be used here ({target.why_not_slow}: expect little difference)"
         if target.slow is None
@@ -249,10 +251,10 @@ def announce(settings: Settings, target: Target, console: Console) -> None:
 
 
 def run_demo(settings: Settings, scratch: Path, console: Console) -> list[str]:
-    """The whole demo; returns its shortcomings."""
+    """Runs the complete demo. Returns its shortcomings."""
     plugin_directory()
     settings.output.mkdir(parents=True, exist_ok=True)
-    for name in RESULTS:  # of an earlier demo: they must not pass for this one's
+    for name in RESULTS:  # results of an earlier demo must not pass for new ones
         (settings.output / name).unlink(missing_ok=True)
     needed = int(SCRATCH_FACTOR * settings.data_bytes + READING_FACTOR * settings.samples * IMAGE_BYTES)
     free = shutil.disk_usage(scratch).free
@@ -264,7 +266,7 @@ def run_demo(settings: Settings, scratch: Path, console: Console) -> list[str]:
         announce(settings, target, console)
         to_read = make_data(target, settings.samples, settings.epochs) if target.slow is not None else None
         figures = measure(settings, target, scratch, console)
-        # Past the mount: what is compared is what reached the file system.
+        # This compares the files behind the mount, as they reached the file system.
         compare(figures)
         found = shortcomings(figures)
         print_result(figures, console)
@@ -299,7 +301,7 @@ def main(
     """Unmodified HDF5 programs on a slow file system, natively and with forebay: one writes, one reads again."""
     bandwidth_bytes(bandwidth)
     console = Console() if sys.stdout.isatty() else Console(width=LOG_WIDTH)
-    # A terminated demo unmounts and removes what it made, as an interrupted one does.
+    # A terminated demo unmounts and cleans up, as an interrupted one does.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     scratch = Path(tempfile.mkdtemp(prefix="forebay-demo-"))
     try:

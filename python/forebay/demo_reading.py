@@ -1,7 +1,8 @@
-"""The second act of ``make demo``: an ordinary program reads a data set again and again, natively and with forebay.
+"""The second act of ``make demo``: an ordinary program reads a data set repeatedly, natively and with forebay.
 
 The program (`forebay.training`) knows only h5py. Both runs read the same images in the same order; the second has
-forebay and its read cache in its environment. The act needs the slow file system: the cache leaves local files alone.
+forebay and its read cache in its environment. The act needs the slow file system, because the cache ignores local
+files.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ DATA_NAME = "samples.h5"
 IMAGE_SHAPE = (224, 224, 3)  # uint8
 IMAGE_BYTES = math.prod(IMAGE_SHAPE)
 BATCH = 32
-YOUNG_S = 3.5  # a file that changed later than so long ago is not stored (docs/read-cache.md)
+YOUNG_S = 3.5  # the cache ignores files that changed in this time (docs/read-cache.md)
 WATCH_S = 0.05
 
 
 @dataclass(frozen=True)
 class ReadingSettings:
-    """What is to be read."""
+    """Parameters of the second act."""
 
     samples: int
     epochs: int
@@ -44,7 +45,7 @@ class ReadingSettings:
 
 @dataclass
 class Reading:
-    """Everything that was measured in the second act."""
+    """All measurements of the second act."""
 
     settings: ReadingSettings
     target: Target
@@ -53,18 +54,18 @@ class Reading:
     counters: dict[str, int] = field(default_factory=dict)
 
     def seconds(self, run: Run, epoch: int, *names: str) -> float:
-        """Of an epoch of a run, in the phases of these names."""
+        """Returns the seconds of an epoch of a run in the phases of these names."""
         return sum(phase.seconds for phase in run.phases if phase.number == epoch and phase.name in names)
 
     def first_batch_s(self, run: Run) -> float:
-        """From the open of the file to the first batch."""
+        """Returns the seconds from the open of the file to the first batch."""
         first = next(phase for phase in run.phases if phase.name == "read")
         return (first.end_ns - run.begin_ns) * NANOSECOND
 
 
 def make_data(target: Target, samples: int, epochs: int) -> ReadingSettings:
-    """Makes the data set, beside the slow file system; it is old enough to be cached when the second act begins."""
-    # HDF5 looks for its connector when it is loaded: this process must be native before it loads h5py.
+    """Makes the data set beside the slow file system. It is old enough for the cache when the second act begins."""
+    # HDF5 loads its connector at its own start. This process must be native before it loads h5py.
     os.environ.pop("HDF5_VOL_CONNECTOR", None)
     from forebay.samples import make_samples
 
@@ -128,7 +129,7 @@ class ReadingBars:
         self._progress.stop()
 
     def on_phase(self, run: Run, phase: Phase) -> None:
-        """Takes note of a phase that ended."""
+        """Updates the bar after a phase."""
         if phase.name != COMPUTE:
             return
         done = sum(1 for past in run.phases if past.name == COMPUTE)
@@ -143,7 +144,7 @@ class ReadingBars:
 
 
 def shortcomings_of_reading(reading: Reading) -> list[str]:
-    """Why the second act failed, one sentence each; empty when it did not."""
+    """Returns the reasons why the second act failed, one sentence each; empty if it succeeded."""
     found = []
     native, cached = reading.runs
     if native.about.get("checksum") is None or native.about.get("checksum") != cached.about.get("checksum"):
@@ -154,7 +155,7 @@ def shortcomings_of_reading(reading: Reading) -> list[str]:
 
 
 def print_reading(reading: Reading, console: Console) -> None:
-    """The table, and what the file system saw."""
+    """Prints the table, and the file system's counts."""
     native, cached = reading.runs
     data = reading.settings.data_bytes
     table = Table(box=box.SIMPLE_HEAD, header_style="bold")
@@ -196,7 +197,7 @@ def print_reading(reading: Reading, console: Console) -> None:
 
 
 def reading_as_json(reading: Reading) -> dict[str, Any]:
-    """Every figure, in seconds and bytes."""
+    """Returns every figure, in seconds and bytes."""
     settings = reading.settings
     result: dict[str, Any] = {
         "samples": settings.samples,
@@ -220,7 +221,7 @@ def reading_as_json(reading: Reading) -> dict[str, Any]:
 
 
 def draw_reading(reading: Reading, path: Path) -> None:
-    """The two time lines, with the measured numbers as the title."""
+    """Draws the two time lines, with the measured numbers as the title."""
     native, cached = reading.runs
     settings, limit = reading.settings, reading.target.limit_bytes_per_s
     if limit is None:
@@ -230,7 +231,7 @@ def draw_reading(reading: Reading, path: Path) -> None:
         marks = []
         for epoch in range(settings.epochs):
             begin_ns = next(phase.begin_ns for phase in run.phases if phase.name == "read" and phase.number == epoch)
-            # Where an epoch is short there is no room for the word.
+            # A short epoch has no room for the word.
             marks.append((begin_ns, f"epoch {epoch + 1}" if run is native or epoch == 0 else f"{epoch + 1}"))
         finding = (
             f"{run.seconds(COMPUTE):.1f} s computing + {run.io_s:.1f} s waiting; the file system sees "

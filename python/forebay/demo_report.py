@@ -1,4 +1,4 @@
-"""What the demo shows: progress while it runs, then the table, the figures as JSON, and the time lines."""
+"""The demo's output: progress while it runs, then the table, the figures as JSON, and the time lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be run."""
+    """Parameters of the demo."""
 
     points: int
     checkpoints: int
@@ -39,12 +39,12 @@ class Settings:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Two fields of float64."""
+        """The size of a checkpoint: two fields of float64."""
         return 2 * 8 * self.points**3
 
     @property
     def data_bytes(self) -> int:
-        """What one run writes."""
+        """The bytes that one run writes."""
         return self.checkpoints * self.checkpoint_bytes
 
 
@@ -52,16 +52,16 @@ class Settings:
 class Target:
     """The file system that the program writes to."""
 
-    directory: Path  # where the program sees it
-    backing: Path  # where its files lie, to be read at full speed
+    directory: Path  # as the program sees it
+    backing: Path  # the folder of its files, readable at full speed
     slow: SlowFS | None
-    limit_bytes_per_s: float | None  # None: it is not slow
+    limit_bytes_per_s: float | None  # None: no limit
     why_not_slow: str
 
 
 @dataclass
 class Figures:
-    """Everything that was measured, and how the files compare."""
+    """All measurements, and the comparison of the files."""
 
     settings: Settings
     target: Target
@@ -70,7 +70,7 @@ class Figures:
     staged: Run
     counters: dict[str, int]
     trace: list[TargetWrite]
-    seen: list[FileSystemWatch]  # what reached the file system in the native and in the staged run
+    seen: list[FileSystemWatch]  # file system traffic of the native and of the staged run
     comparison: Comparison | None = None
     same_bytes: bool = False
     h5diff_equal: bool | None = None
@@ -83,7 +83,7 @@ class Figures:
 
 
 class Bars:
-    """Two bars, one per run, with the rate that the program sees; plain lines without a terminal."""
+    """Two bars, one per run, with the program's own rate; plain lines without a terminal."""
 
     def __init__(self, console: Console, settings: Settings) -> None:
         self._console = console
@@ -110,7 +110,7 @@ class Bars:
         self._progress.stop()
 
     def on_phase(self, run: Run, phase: Phase) -> None:
-        """Takes note of a phase that ended."""
+        """Updates the bar after a phase."""
         done = sum(1 for past in run.phases if past.name == "flush")
         state = self._state(run, done)
         if not self._console.is_terminal:
@@ -134,7 +134,7 @@ class Bars:
 
 
 def print_result(figures: Figures, console: Console) -> None:
-    """The table, the counters, and how the files compare."""
+    """Prints the table, the counters, and the comparison of the files."""
     native, staged = figures.native, figures.staged
     table = Table(box=box.SIMPLE_HEAD, header_style="bold")
     table.add_column("seconds")
@@ -188,7 +188,7 @@ def print_result(figures: Figures, console: Console) -> None:
 
 
 def write_json(figures: Figures, shortcomings: list[str], path: Path, more: dict[str, Any]) -> None:
-    """Every figure, in seconds and bytes, and what `more` holds."""
+    """Writes every figure, in seconds and bytes, and the content of `more`."""
     comparison = figures.comparison
     assert comparison is not None
     settings, target = figures.settings, figures.target
@@ -262,15 +262,15 @@ def _ratio(native: float, staged: float) -> float | None:
 
 
 def _s(seconds: float) -> str:
-    """Seconds with three significant digits or so."""
+    """Formats seconds with about three significant digits."""
     return f"{seconds:.1f} s" if seconds >= 9.95 else f"{seconds:.2f} s"
 
 
 def draw_timeline(figures: Figures, path: Path) -> None:
-    """The two time lines, with the measured numbers as the title."""
+    """Draws the two time lines, with the measured numbers as the title."""
     native, staged, settings = figures.native, figures.staged, figures.settings
     limit = figures.target.limit_bytes_per_s
-    # Without a slow file system that counts: what the calls and the trace say, in fine bins.
+    # Without a slow file system that counts, the figure shows the calls and the trace, in fine bins.
     bin_ns = max(int(max(native.total_s, staged.total_s) / TRANSFER_BINS / NANOSECOND), 1)
     place = f"a file system of {limit / MIB:.0f} MiB/s" if limit else "a local file system (FUSE could not be used)"
     draw(

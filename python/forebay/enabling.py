@@ -1,8 +1,8 @@
 """``forebay.enable``: switches forebay on for this process and for those that it starts.
 
-HDF5 reads HDF5_VOL_CONNECTOR once, when it starts, which is at ``import h5py``. Before that, environment variables are
-all it takes. Afterwards HDF5 has no call that changes its default connector. Then forebay is registered with h5py's
-HDF5, and named in the file access list of every file that `h5py.File` opens from then on.
+HDF5 reads HDF5_VOL_CONNECTOR once, at its start, which is at ``import h5py``. Before that, environment variables are
+enough. Later HDF5 has no call that changes its default connector. Then `enable` registers forebay with h5py's HDF5, and
+adds it to the file access list of every file that `h5py.File` opens from then on.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 
 CONNECTOR = "forebay"
 CONNECTOR_VARIABLE, PLUGIN_VARIABLE = "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"
-_HDF5_OWN_FOLDER = "/usr/local/hdf5/lib/plugin"  # where HDF5 looks by itself; the variable replaces it
+_HDF5_OWN_FOLDER = "/usr/local/hdf5/lib/plugin"  # HDF5's default folder; the variable replaces it
 
 
 def is_enabled() -> bool:
-    """Whether forebay's plugin is loaded in this process."""
+    """Returns True if forebay's plugin is loaded in this process."""
     return bool(loaded_plugins())
 
 
 def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
     """Switches forebay on for this process and for the processes that it starts.
 
-    `nls` is a directory on node-local storage, or several, as in the option of that name; None leaves the choice to
-    forebay. A path object is one directory. The other options are those of docs/options.md, without their prefix:
-    ``enable("/local", read_cache_size="64GiB")``. Sizes are strings with a unit, or numbers of bytes. Options count
-    from the first file on that the process opens through forebay.
+    `nls` is a directory on node-local storage, or several, as in the option of that name; with None forebay chooses. A
+    path object is one directory. The other options are those of docs/options.md, without their prefix:
+    ``enable("/local", read_cache_size="64GiB")``. Sizes are strings with a unit, or numbers of bytes. Options take
+    effect at the first file that the process opens through forebay.
 
-    Best called before the first ``import h5py``. Called later it holds for what `h5py.File` opens from then on; files
-    that are open stay native, and so do those of other HDF5 libraries that are loaded already, such as PyTables'.
+    Call it before the first ``import h5py``. A later call affects only files that `h5py.File` opens from then on. Open
+    files stay native, and so do the files of other loaded HDF5 libraries, such as that of PyTables.
 
-    Raises WrongOption, which is a ValueError, for an option that there is not, for a value that it does not take, and
-    for a directory that is not there; nothing is set then. Raises CannotEnable when another connector is set, the
-    plugin is not found, h5py has an HDF5 before 1.14.0, or options come too late.
+    Raises WrongOption, a ValueError, for an unknown option, an invalid value, or a missing directory; then it changes
+    nothing. Raises CannotEnable if another connector is set, the plugin is missing, h5py has an HDF5 before 1.14.0, or
+    options come too late.
     """
     values = texts_of(options if nls is None else {**options, "nls": nls})
     connector = os.environ.get(CONNECTOR_VARIABLE) or CONNECTOR
@@ -65,7 +65,7 @@ def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
     _given.update(values)
 
     given_info = info.strip()
-    if given_info:  # it beats the environment, so what is asked for has to be in it as well
+    if given_info:  # it beats the environment, so the new options must be in it as well
         given_info = ";".join([given_info, *(f"{option}={_quoted(value)}" for option, value in values.items())])
     if library is not None and (not is_default or given_info != info.strip()):
         _use_for_files(library, given_info, folder)
@@ -78,12 +78,11 @@ def enable(nls: AnyPath | None = None, **options: Unpack[Options]) -> None:
 def staging(nls: AnyPath | None = None, **options: Unpack[Options]) -> Iterator[None]:
     """Switches forebay on for a block: ``with forebay.staging("/local"):``.
 
-    It holds for what `h5py.File` opens in the block, and for processes that are started in it. Files of other libraries
-    stay native.
+    It affects files that `h5py.File` opens in the block, and processes that start in it. Files of other libraries stay
+    native. Arguments and errors are those of `enable`.
 
-    Arguments and errors are those of `enable`. A file is closed by whoever opened it, in the block or later: then its
-    bytes are in the file, unless an option defers that. Where forebay is on already, it stays on behind the block. All
-    threads share the switch.
+    The program closes its files itself, in the block or later. After the close the bytes are in the file, unless an
+    option defers that. If forebay is on already, it stays on after the block. All threads share the switch.
     """
     import h5py  # noqa: F401  # HDF5 starts natively, so files outside of the block stay native
 
@@ -102,10 +101,10 @@ def staging(nls: AnyPath | None = None, **options: Unpack[Options]) -> Iterator[
 
 
 def plugin_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder with forebay's plugin. Raises CannotEnable when there is none.
+    """Returns the folder with forebay's plugin. Raises CannotEnable if there is none.
 
-    It is one that HDF5_PLUGIN_PATH names, that of this package, the build beside it, or that of the ``forebay`` command
-    on the PATH.
+    The candidates are the folders of HDF5_PLUGIN_PATH, this package's own, the build beside it, and that of the
+    ``forebay`` command on the PATH.
     """
     places = [Path(folder) for folder in environment.get(PLUGIN_VARIABLE, "").split(":") if folder]
     places += plugin_places(environment)
@@ -124,7 +123,7 @@ def _check_that_options_still_count() -> None:
     try:
         opened = sum(plugin.statistics().get("files_opened", 0) for plugin in loaded_plugins())
     except NotEnabled:
-        return  # a plugin that does not say
+        return  # the plugin does not tell
     if opened:
         raise CannotEnable(
             f"the process has opened {opened} file{'s' if opened > 1 else ''} through forebay, and the options of the "
@@ -141,20 +140,20 @@ def _quoted(value: str) -> str:
 
 
 def _plugin_path(folder: Path) -> str:
-    """With this folder first, as `forebay run` has it."""
+    """Returns the path with this folder first, as `forebay run` sets it."""
     present = os.environ.get(PLUGIN_VARIABLE) or (_HDF5_OWN_FOLDER if os.path.isdir(_HDF5_OWN_FOLDER) else "")
     if f"{present}:".startswith(f"{folder}:"):
         return present
     return f"{folder}:{present}" if present else str(folder)
 
 
-# Connector and info that `make_fapl` sets once it is wrapped; empty: it sets nothing.
+# The connector and info that the wrapped `make_fapl` sets; empty: none.
 _late_info: dict[str, Any] = {}
-_given: dict[str, str] = {}  # the options that `enable` was given so far
+_given: dict[str, str] = {}  # all options that `enable` received so far
 
 
 def _use_for_files(library: HDF5Library, info: str, folder: Path) -> None:
-    """Files that h5py.File opens from now on are opened with forebay."""
+    """Makes h5py.File open files with forebay from now on."""
     files: Any = sys.modules.get("h5py._hl.files")
     if not hasattr(files, "make_fapl"):
         raise CannotEnable(f"this h5py makes its file access lists in an unknown way: {ALTERNATIVES}")

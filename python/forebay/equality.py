@@ -1,4 +1,4 @@
-"""Are two HDF5 files equal? Every group, dataset and attribute, by type, shape, layout and value."""
+"""Compares two HDF5 files: every group, dataset and attribute, by type, shape, layout and value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPARE_BYTES = 8 << 20
 
 @dataclass
 class Comparison:
-    """What was compared, and every difference found, one line each."""
+    """The compared objects, and every difference found, one line each."""
 
     datasets: int = 0
     attributes: int = 0
@@ -26,17 +26,17 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether both files hold the same."""
+        """True if both files have the same content."""
         return not self.differences
 
     def expect(self, same: bool, difference: str) -> None:
-        """Keeps the difference if there is one."""
+        """Adds the difference if `same` is False."""
         if not same:
             self.differences.append(difference)
 
 
 def compare_files(left: Path, right: Path) -> Comparison:
-    """Compares two files object by object. A file that cannot be read is an OSError."""
+    """Compares two files object by object. Raises OSError if a file is unreadable."""
     result = Comparison()
     with h5py.File(left, "r") as a, h5py.File(right, "r") as b:
         _compare_attributes(a, b, "/", result)
@@ -81,13 +81,13 @@ def _compare_dataset(one: h5py.Dataset, other: h5py.Dataset, name: str, result: 
 
 
 def _same(one: Any, other: Any) -> bool:
-    # Not a number is equal to itself here; only floating types know it.
+    # NaN counts as equal to itself here; only floating types have it.
     inexact = np.issubdtype(np.asarray(one).dtype, np.inexact)
     return bool(np.array_equal(one, other, equal_nan=inexact))
 
 
 def same_bytes(left: Path, right: Path) -> bool:
-    """Whether two files are the same byte for byte, metadata included."""
+    """Returns True if two files are identical byte for byte, metadata included."""
     if left.stat().st_size != right.stat().st_size:
         return False
     with left.open("rb") as a, right.open("rb") as b:
@@ -100,7 +100,7 @@ def same_bytes(left: Path, right: Path) -> bool:
 
 
 def h5diff(left: Path, right: Path, environment: dict[str, str]) -> tuple[bool | None, str]:
-    """What HDF5's own h5diff says: whether equal (None: it could not say), and a phrase for people."""
+    """Returns the verdict of HDF5's own h5diff (None: it failed), and a phrase for people."""
     program = shutil.which("h5diff", path=environment.get("PATH"))
     if program is None:
         return None, "not installed"

@@ -1,6 +1,6 @@
-"""What forebay is asked for about one open file: operations that it registers with HDF5, by name.
+"""Calls forebay's operations on one open file. forebay registers them with HDF5, by name.
 
-HDF5 hands such a call to the connector of the file, so it reaches the right copy of the plugin. Names and arguments
+HDF5 passes such a call to the connector of the file, so it reaches the right copy of the plugin. Names and arguments
 are those of include/forebay/operations.h.
 """
 
@@ -19,7 +19,7 @@ _STATUS = ctypes.c_int  # herr_t
 
 
 class Text(ctypes.Structure):
-    """``struct forebay_text``: where a text goes."""
+    """``struct forebay_text``: the buffer for a text."""
 
     _fields_ = (("into", ctypes.c_char_p), ("size", ctypes.c_uint64), ("length", ctypes.POINTER(ctypes.c_uint64)))
 
@@ -33,7 +33,7 @@ class _Call(ctypes.Structure):
 def call_for_file(name: str, file: Any, arguments: ctypes.Structure | None) -> None:
     """Calls an operation of an open h5py.File. Blocks as the operation does, and holds h5py's lock meanwhile.
 
-    Raises NotEnabled when forebay is not in this process or the file was opened without it, OSError when it fails.
+    Raises NotEnabled if the process lacks forebay or opened the file without it, OSError if the operation fails.
     """
     library = HDF5Library(sys.modules["h5py"])
     value = ctypes.c_int(-1)

@@ -1,4 +1,4 @@
-"""Watches what reaches the slow file system or comes from it, by the file system's own count."""
+"""Measures the traffic of the slow file system, from the file system's own counters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from forebay.slowfs import SlowFS
 
 
 class FileSystemWatch:
-    """While it is entered, a thread reads the count of bytes of one operation, write or read, every `interval_s`.
+    """In its context, a thread reads the byte count of one operation, write or read, every `interval_s`.
 
-    `requests` and `bytes` are the sums, `steps` the rate between readings. Without a slow file system
-    (None) it stays empty.
+    `requests` and `bytes` are the sums, `steps` the rates between readings. Without a slow file system (None) it stays
+    empty.
     """
 
     def __init__(self, slow: SlowFS | None, interval_s: float, operation: str = "write") -> None:
@@ -46,12 +46,12 @@ class FileSystemWatch:
 
     @property
     def watches(self) -> bool:
-        """Whether there is a file system that counts."""
+        """True if there is a file system that counts."""
         return self._slow is not None
 
     @property
     def steps(self) -> list[RateStep]:
-        """The rate between one reading and the next."""
+        """The rates between successive readings."""
         return [
             RateStep(begin, end, (after - before) / ((end - begin) * NANOSECOND))
             for (begin, before), (end, after) in zip(self._readings, self._readings[1:], strict=False)
@@ -63,7 +63,7 @@ class FileSystemWatch:
         while not self._end.wait(self._interval_s):
             try:
                 self._read(self._slow)
-            except OSError:  # unmounted under our feet: whoever did so reports why
+            except OSError:  # unmounted meanwhile, which another part of the demo reports
                 return
 
     def _read(self, slow: SlowFS) -> None:

@@ -1,4 +1,4 @@
-"""``forebay.follow``: the order of an epoch is known before it begins, so what comes next is fetched ahead of it."""
+"""``forebay.follow``: prefetches along the order of an epoch, which is known before the epoch begins."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ Item = TypeVar("Item")
 
 
 def epoch_order(length: int, seed: int, epoch: int) -> list[int]:
-    """The numbers below `length` in an order that seed and epoch decide: the same in each process and each run."""
+    """Returns the numbers below `length` in an order that depends only on seed and epoch, in every process and run."""
     order = list(range(length))
     random.Random(f"{seed} {epoch}").shuffle(order)
     return order
 
 
 def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[Item]:
-    """Yields the items of `order` unchanged, and prefetches of `dataset` what the next `ahead` items select.
+    """Yields the items of `order` unchanged, and prefetches the parts of `dataset` that the next `ahead` items select.
 
     `order` is a list, an iterator or a sampler. Its items are indices of the dataset's first axis, lists of such
-    indices (batches), or anything else that indexes the dataset. At most `ahead` items are taken from `order` before
-    they are yielded. The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time. What
-    the plugin has no room to note is left to the program's own reads; where the file is not cached (it is local, for
-    example) nothing is prefetched, and the items are yielded all the same.
+    indices (batches), or any other index of the dataset. `follow` takes at most `ahead` items from `order` before it
+    yields them.
 
-    Raises NotEnabled without the plugin, OSError when the file is not open in this process, ValueError when `ahead` is
+    The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time. The plugin drops ranges
+    if it has no room to note them, and the program reads those itself. If the file is not cached (for example because
+    it is local), `follow` prefetches nothing and yields the items anyway.
+
+    Raises NotEnabled without the plugin, OSError if the file is not open in this process, ValueError if `ahead` is
     below 1 or the dataset is virtual or external.
     """
     if ahead < 1:
@@ -60,7 +62,7 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int
 
 
 def _ask(dataset: Any, ranges: list[Range]) -> bool:
-    """Whether to go on asking: not for a file that is not cached."""
+    """Requests the ranges. Returns False if the file is not cached, so that `follow` stops."""
     try:
         hand_over(dataset, ranges)
     except OSError as refusal:

@@ -12,11 +12,11 @@ _OLDEST = (1, 14, 0)
 
 
 class CannotEnable(ForebayError):
-    """forebay cannot be switched on in this process; the message says what to do."""
+    """forebay cannot be switched on in this process. The message tells the user what to do."""
 
 
 class HDF5Library:
-    """Calls functions of HDF5 that h5py does not offer. Any thread may; h5py's own lock is held meanwhile."""
+    """Calls functions of HDF5 that h5py does not offer. Any thread may call it; it holds h5py's own lock meanwhile."""
 
     def __init__(self, h5py: Any) -> None:
         """Raises CannotEnable for an HDF5 before 1.14.0."""
@@ -25,11 +25,11 @@ class HDF5Library:
         if tuple(version) < _OLDEST:
             oldest = ".".join(map(str, _OLDEST))
             raise CannotEnable(f"this h5py has HDF5 {h5py.version.hdf5_version}; forebay needs {oldest} or later")
-        # Names are looked for in what this module was linked with too, which is h5py's own HDF5 and no other.
+        # The look-up includes the libraries that this module is linked with: h5py's own HDF5, and no other.
         self._library = ctypes.CDLL(h5py.h5p.__file__)
 
     def call(self, name: str, *arguments: Any, result: Any = ctypes.c_int64) -> Any:
-        """What the function returns, as this type of ctypes. Raises CannotEnable when HDF5 does not export it."""
+        """Returns the function's result, as this type of ctypes. Raises CannotEnable if HDF5 does not export it."""
         try:
             function = self._library[name]
         except AttributeError:
@@ -39,7 +39,7 @@ class HDF5Library:
             return function(*arguments)
 
     def default_connector_is(self, name: str) -> bool:
-        """Whether files are opened with this connector if nobody says otherwise."""
+        """Returns True if HDF5 opens files with this connector by default."""
         registered = self.call("H5VLis_connector_registered_by_name", name.encode(), result=ctypes.c_int)
         if registered <= 0:
             return False

@@ -1,4 +1,4 @@
-"""Where this package has the command and the plugin: in an installed wheel, below a prefix, or in a checkout's build.
+"""Finds the command and the plugin of this package: in an installed wheel, below a prefix, or in a checkout's build.
 
 A wheel holds ``forebay/bin`` and ``forebay/lib/hdf5/plugin``, as any installation has them below its prefix. ``make
 install`` puts this package into ``PREFIX/lib/python…/site-packages``.
@@ -17,28 +17,28 @@ _PLUGINS_INSTALLED = Path("lib") / "hdf5" / "plugin"
 
 
 class NotInstalled(ForebayError):
-    """The command or the plugin is not there; the message says what to do."""
+    """The command or the plugin is missing. The message tells the user what to do."""
 
 
 def plugin_places(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """Folders that may hold the plugin, the best first: this package's own, its prefix's, the build beside it."""
+    """Folders that may hold the plugin, the best first: this package's own, its prefix's, and the build beside it."""
     return [PACKAGE / _PLUGINS_INSTALLED, *_plugins_of_prefix(), _build(environment) / "plugins"]
 
 
 def has_plugin(folder: Path) -> bool:
-    """Whether the folder holds a plugin of forebay."""
+    """Returns True if the folder holds a plugin of forebay."""
     return any(folder.glob("libforebay*.so*"))
 
 
 def plugin_path() -> str:
-    """The first of these folders that holds the plugin; if none does, this package's own."""
+    """Returns the first of these folders that holds the plugin, or this package's own folder if none does."""
     places = plugin_places()
     return str(next(filter(has_plugin, places), places[0]))
 
 
 def command(environment: Mapping[str, str] = os.environ) -> Path:
-    """The program ``forebay`` that belongs to this package. Raises NotInstalled when there is none."""
-    # Without plugins there, PREFIX/bin/forebay may be the script that becomes the command.
+    """Returns the program ``forebay`` that belongs to this package. Raises NotInstalled if there is none."""
+    # Without plugins there, PREFIX/bin/forebay may be the script that starts the command.
     installed = [folder.parents[2] / "bin" / "forebay" for folder in _plugins_of_prefix()]
     places = [PACKAGE / "bin" / "forebay", *installed, _build(environment) / "bin" / "forebay"]
     for place in places:

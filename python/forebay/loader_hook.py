@@ -1,14 +1,14 @@
-"""Prefetches the rows that a program's PyTorch DataLoaders read next; the program needs no change.
+"""Prefetches the rows that a program's PyTorch DataLoaders read next. The program needs no change.
 
-`install` is called when PyTorch's DataLoader has been imported (see startup/sitecustomize.py). It wraps three methods:
+startup/sitecustomize.py calls `install` after the program imported PyTorch's DataLoader. `install` wraps three methods:
 
-- ``_next_index`` of a loader's iterator, which gives the next batch of indices. The order of the epoch is computed
-  beside it (`forebay.sampler_order`) and compared with each batch. Nothing is taken from the sampler.
+- ``_next_index`` of a loader's iterator, which gives the next batch of indices. The hook computes the order of the
+  epoch itself (`forebay.sampler_order`) and compares it with each batch. It takes nothing from the sampler.
 - ``_reset`` of a loader's iterator, with which a persistent loader begins an epoch.
 - ``fetch`` of the fetcher that reads a batch, in this process or in a worker (`forebay.loader_watch`).
 
-With workers, each batch travels with the indices of later ones, and the worker that gets it asks for those. A worker
-without this hook, such as one whose environment was cleared, gets the batch alone.
+With workers, each batch carries the indices of later ones, and the worker that gets it prefetches those. A worker
+without this hook, for example because its environment was cleared, gets the batch alone.
 
 An error in predicting the order ends following for that epoch; an error in a `Watch` ends it for that data set. The
 hook counts both in `counts` and raises neither in the program.
@@ -38,7 +38,7 @@ __all__ = ["AHEAD", "VARIABLE", "ahead_of", "counts", "install"]
 
 
 def ahead_of(value: str | None) -> int:
-    """Number of items to prefetch ahead, from FOREBAY_FOLLOW: 256 by default, 32768 at most; 0 if it is off."""
+    """Returns the number of items to prefetch, from FOREBAY_FOLLOW: 256 by default, 32768 at most; 0 if it is off."""
     text = (value or "").strip().lower()
     if text in ("off", "no", "false", "0"):
         return 0
@@ -46,7 +46,7 @@ def ahead_of(value: str | None) -> int:
 
 
 def install() -> None:
-    """Wraps the classes of the DataLoader that is imported. Does nothing if that was done, or following is off."""
+    """Wraps the classes of the imported DataLoader. Does nothing if that was done, or following is off."""
     dataloader = sys.modules["torch.utils.data.dataloader"]
     ahead = ahead_of(os.environ.get(VARIABLE))
     data: Any = sys.modules[_MODULE]
@@ -82,7 +82,7 @@ def install() -> None:
     setattr(data, _TAKE, _arrived.take)
 
 
-# The watches of loaders that read in this process. They outlive the epoch, as what was learned does.
+# The watches of loaders that read in this process. They outlive the epoch, and so do the learned rules.
 _watches: weakref.WeakKeyDictionary[Any, Watch] = weakref.WeakKeyDictionary()
 
 
@@ -90,7 +90,7 @@ class _Epoch:
     """One pass of a loader, in the process that has the sampler."""
 
     def __init__(self, iterator: Any, ahead: int, multiple: Any, is_map: Any) -> None:
-        """Called before the first index is taken from the sampler."""
+        """Called before the iterator takes the first index from the sampler."""
         self.followed = False
         self._begin: Callable[[], ComingOrder] | None = None
         self._order: ComingOrder | None = None
@@ -157,8 +157,8 @@ class _Epoch:
         if not self._workers:
             wanted = ahead - len(self._known)
             return self._order_take(wanted) if wanted >= ahead // 2 else []
-        # Several workers read at once, so the items of their batches are left out at first. Each batch takes a share of
-        # the rest along.
+        # Several workers read at once, so the request skips the items of their batches first. Each batch carries a
+        # share of the rest.
         being_read = size * self._workers
         if is_first:
             self._order_take(being_read)
@@ -173,10 +173,10 @@ class _Epoch:
 
 
 class _Parcel:
-    """A batch on its way to a worker, with items of later ones.
+    """A batch for a worker, with items of later batches.
 
-    It is unpickled as the batch alone: by the worker's hook, which keeps the items, or else by `operator.itemgetter`,
-    which drops them. Only modules that each worker has are named.
+    It is unpickled as the batch alone, by the worker's hook, which keeps the items, or else by `operator.itemgetter`,
+    which drops them. The pickle names only modules that each worker has.
     """
 
     def __init__(self, index: Any, coming: list[int]) -> None:
@@ -202,7 +202,7 @@ class _Module:
 
 
 class _Arrived:
-    """In a worker: the batch that has arrived last, and the watch of the worker's data set."""
+    """In a worker: the newest batch, and the watch of the worker's data set."""
 
     def __init__(self) -> None:
         self._index: Any = self
@@ -215,7 +215,7 @@ class _Arrived:
         return self._index
 
     def watch_of(self, fetcher: Any, index: Any) -> Watch | None:
-        """The watch for a fetcher that reads the batch that has just arrived; None for any other."""
+        """Returns the watch for a fetcher that reads the newest batch, or None for any other batch."""
         if index is not self._index:
             return None
         if self._watch is None:

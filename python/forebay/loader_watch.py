@@ -1,7 +1,8 @@
 """Learns from h5py's reads which rows each item of a data set needs, and prefetches the rows of the next items.
 
 A `Watch` belongs to one data set in one process. It sees each read that h5py makes during a fetch, learns the rule from
-item to rows, and asks the read cache for the rows of the items that come. The first read that does not fit ends it.
+item to rows, and asks the read cache for the rows of the next items. The first read that breaks the rule ends the
+watch.
 """
 
 from __future__ import annotations
@@ -21,36 +22,36 @@ from forebay.plugin import Plugin, loaded_plugins
 from forebay.prefetching import ask
 from forebay.row_rules import Key, Misfit, Read, RowRules, read_of
 
-WAITING_MAX = 1 << 16  # items that are noted and not asked for yet
-CHUNKS_MAX = 1 << 18  # of one dataset: a table of them is kept
+WAITING_MAX = 1 << 16  # noted items without a request yet
+CHUNKS_MAX = 1 << 18  # maximum of one dataset, as the watch keeps a table of its chunks
 _SUBSETS_MAX = 8
-_DRY_MIN = 2  # times that nothing had to be fetched, before a watch rests
+_DRY_MIN = 2  # requests that fetched nothing before a watch rests
 _REST_MIN, _REST_MAX = 8, 1024  # fetches
 
-# Counters of this process: epochs followed, items prefetched, pauses, errors, and why following ended.
+# Counters of this process: epochs followed, items prefetched, pauses, errors, and the reasons why following ended.
 counts: Counter[str] = Counter()
 
 _now = threading.local()
 
 
 class Watch:
-    """Sees the fetches of one data set. Not for several threads at once."""
+    """Observes the fetches of one data set. Not thread-safe."""
 
     def __init__(self) -> None:
         self.ended = False
         self._rules = RowRules()
         self._waiting: deque[int] = deque(maxlen=WAITING_MAX)
-        self._layouts: dict[Key, ByteRanges | None] = {}  # None: nothing can be asked for
+        self._layouts: dict[Key, ByteRanges | None] = {}  # None: no range is known
         self._plugins: list[Plugin] | None = None
         self._supply = _Supply()
-        # Of the fetch that is under way:
+        # State of the current fetch:
         self._dataset: Any = None
         self._item: int | None = None
         self._reads: list[Read] = []
         self._seen: dict[Key, Any] = {}
 
     def expect(self, items: list[int]) -> None:
-        """Notes items that are going to be fetched, in this order."""
+        """Notes the next items, in the order of their fetches."""
         if not self.ended:
             self._waiting.extend(items)
 
@@ -102,7 +103,7 @@ class Watch:
             self.end("error")
 
     def end(self, why: str) -> None:
-        """Ends the watch for good, and gives back what it holds."""
+        """Ends the watch permanently, and releases its memory."""
         counts[f"ended: {why}"] += 1
         self.ended = True
         self._waiting.clear()
@@ -162,7 +163,7 @@ class Watch:
             accepted = accepted or refusal == 0
             if refusal == errno.ENOTSUP:
                 self._leave_alone(name)
-            elif refusal not in (0, errno.EAGAIN, errno.ENOENT):  # too many wait already; the file is closed
+            elif refusal not in (0, errno.EAGAIN, errno.ENOENT):  # too many ranges wait; file closed
                 self.end("refused")
                 return
         if accepted:
@@ -170,7 +171,7 @@ class Watch:
             self._supply.judge(self._plugins, ranges)
 
     def _leave_alone(self, name: bytes) -> None:
-        """The file is not cached, because it is local, for example."""
+        """Ignores a file that is not cached, for example because it is local."""
         for key in self._layouts:
             if key[0] == name:
                 self._layouts[key] = None
@@ -186,17 +187,17 @@ class _Supply:
     """
 
     def __init__(self) -> None:
-        self._fetched: int | None = None  # bytes that the cache of this process has read of files
+        self._fetched: int | None = None  # bytes of files that this process's cache has fetched
         self._dry = 0
         self._rest, self._left = _REST_MIN, 0
 
     def rests(self) -> bool:
-        """Whether the next fetch is to be left alone; each call stands for one fetch."""
+        """Returns True if the watch skips the next fetch. Call it once per fetch."""
         self._left -= self._left > 0
         return self._left > 0
 
     def judge(self, plugins: list[Plugin], asked: Iterable[bytes]) -> None:
-        """Called when these files were asked for something."""
+        """Called after a request for these files."""
         caches = [plugin.statistics().get("cache") or {} for plugin in plugins]
         before, self._fetched = self._fetched, sum(int(cache.get("fetched_bytes", 0)) for cache in caches)
         if not any("fetched_bytes" in cache for cache in caches) or before is None:
@@ -205,7 +206,7 @@ class _Supply:
             self._dry, self._rest = 0, _REST_MIN
             return
         if any(plugin.prefetch_left(os.path.abspath(name)) for name in asked for plugin in plugins):
-            return  # the file system is slow, and it is on its way
+            return  # the file system is slow, and a fetch is in flight
         self._dry += 1
         if self._dry >= _DRY_MIN:
             self._left, self._rest = self._rest, min(2 * self._rest, _REST_MAX)
@@ -226,7 +227,7 @@ class _Steps(list[Any]):
 
 
 def inner_item(dataset: Any, item: Any) -> int:
-    """The item of the data set that a Subset of PyTorch stands for; any other data set's items stay."""
+    """Returns the item behind an item of PyTorch's Subset. The items of other data sets stay unchanged."""
     subset = sys.modules["torch.utils.data"].Subset
     for _ in range(_SUBSETS_MAX):
         if type(dataset) is not subset:
@@ -236,9 +237,9 @@ def inner_item(dataset: Any, item: Any) -> int:
 
 
 def _reads_singly(dataset: Any) -> bool:
-    """Whether PyTorch's own code goes through the items of a batch, so that it may get another kind of list."""
+    """Returns True if PyTorch's own code iterates over the items of a batch, so that another kind of list is safe."""
     if type(dataset) is sys.modules["torch.utils.data"].Subset:
-        dataset = dataset.dataset  # if that takes batches, they are made before the first read
+        dataset = dataset.dataset  # if it takes batches, they exist before the first read
     return not getattr(dataset, "__getitems__", None)
 
 
@@ -277,7 +278,7 @@ def watch_reads() -> None:
         result = read_direct(self, dest, source_sel, dest_sel)
         watch = getattr(_now, "watch", None)
         if watch is not None:
-            # Tuples (numpy.s_) are understood; selection objects such as h5py.MultiBlockSlice end the watch.
+            # A watch understands tuples (numpy.s_). Selection objects such as h5py.MultiBlockSlice end it.
             watch.see(self, () if source_sel is None else source_sel)
         return result
 

@@ -1,6 +1,6 @@
-"""Data loading: a data set for PyTorch's DataLoader, and batches for Keras, tf.data and everything that iterates.
+"""Data loading: a data set for PyTorch's DataLoader, and batches for Keras, tf.data and any other loop.
 
-No framework is imported here. NumPy and h5py are, when a file is opened.
+This module imports no framework. It imports NumPy and h5py when it opens a file.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _inherited: list[Any] = []
 class HDF5Rows:
     """Rows of datasets of one file, as a map-style data set of PyTorch: ``HDF5Rows("train.h5", "images", "labels")``.
 
-    Item i is the tuple of the i-th rows, as NumPy arrays or scalars, or the row alone if one dataset is named; a list
-    of indices gives the list of items. `transform` is called with each item. The file is opened read-only on first use,
-    once in each process: a copy that a DataLoader's worker gets opens it for itself. Not for several threads at once.
+    Item i is the tuple of the i-th rows, as NumPy arrays or scalars, or the row alone for a single dataset. A list of
+    indices gives the list of items. `transform` is called with each item. Each process opens the file read-only at its
+    first use, also a DataLoader's worker with its own copy. Not thread-safe.
     """
 
     def __init__(
         self, path: str | os.PathLike[str], *names: str, transform: Callable[[Any], Any] | None = None
     ) -> None:
-        """Raises ValueError without names. Nothing is opened yet."""
+        """Raises ValueError without names. Does not open the file."""
         if not names:
             raise ValueError("at least one dataset has to be named")
         self.path, self.names, self.transform = os.fspath(path), names, transform
@@ -36,11 +36,11 @@ class HDF5Rows:
 
     @property
     def file(self) -> Any:
-        """The h5py.File of this process. Raises OSError when it cannot be opened."""
+        """The h5py.File of this process. Raises OSError if the file cannot be opened."""
         import h5py
 
         if self._process != os.getpid():
-            _inherited.append(self._file)  # by a fork: it is the parent's, and closing it here would be wrong
+            _inherited.append(self._file)  # inherited by a fork: only the parent may close it
             self._file = None
         if self._file is None:
             self._file, self._process = h5py.File(self.path, "r"), os.getpid()
@@ -51,7 +51,7 @@ class HDF5Rows:
         return min(len(self.file[name]) for name in self.names)
 
     def __getitem__(self, index: int) -> Any:
-        """Raises IndexError past the end, KeyError when the file has no such dataset."""
+        """Raises IndexError past the end, KeyError if the file has no such dataset."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"row {index} of {len(self)}")
         rows = tuple(self.file[name][index] for name in self.names)
@@ -72,14 +72,14 @@ class HDF5Rows:
 
 
 def batches(*datasets: Any, size: int, seed: int | None = None, epoch: int = 0, ahead: int = 256) -> Iterator[Any]:
-    """One epoch over datasets of equal length: yields tuples of arrays of `size` rows, one for each dataset.
+    """Iterates one epoch over datasets of equal length: yields tuples of arrays of `size` rows, one for each dataset.
 
-    With one dataset the arrays come alone. The last batch may be shorter. The order is that of the file, or with `seed`
-    the shuffled one of `epoch_order`. With forebay on, `ahead` rows of the first dataset are prefetched; natively
-    nothing is. For Keras: ``model.fit(batches(x, y, size=32))``. For tf.data: ``tf.data.Dataset.from_generator(lambda:
-    batches(x, y, size=32), output_signature=…)``.
+    For a single dataset it yields the arrays alone. The last batch may be shorter. The order is that of the file, or
+    with `seed` the shuffled one of `epoch_order`. With forebay on, it prefetches `ahead` rows of the first dataset;
+    natively it prefetches nothing.
 
-    Raises ValueError without datasets, for unequal lengths, and for a size below 1.
+    For Keras: ``model.fit(batches(x, y, size=32))``. For tf.data: ``tf.data.Dataset.from_generator(lambda: batches(x,
+    y, size=32), output_signature=…)``. Raises ValueError without datasets, for unequal lengths, and for a size below 1.
     """
     lengths = {len(dataset) for dataset in datasets}
     if len(lengths) != 1:
@@ -100,7 +100,7 @@ def _batches(datasets: Sequence[Any], groups: list[list[int]], ahead: int) -> It
 
 
 def _rows(dataset: Any, group: list[int]) -> Any:
-    """The rows in this order. HDF5 wants a selection in rising order."""
+    """Returns the rows in this order. HDF5 needs a selection in rising order."""
     places = sorted(range(len(group)), key=group.__getitem__)
     rows = dataset[[group[place] for place in places]]
     back = [0] * len(group)

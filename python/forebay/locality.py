@@ -13,16 +13,18 @@ from forebay.following import epoch_order
 
 
 class LocalitySampler:
-    """In the place of PyTorch's DistributedSampler, where each node has some of the samples in its local storage.
+    """Replaces PyTorch's DistributedSampler if each node has some of the samples in its local storage.
 
     The samples of each global batch are those that a DistributedSampler with the same seed and epoch gives to all ranks
     together at that step. Only their assignment to ranks differs: it prefers the node that holds the sample. So each
     epoch, and the gradient of each global batch, has the same samples. All ranks compute the assignment from seed and
-    epoch, without communication. Each rank gets the same number of samples, so some come from another node. With one
-    rank on each of 4 nodes and 64 samples per rank and step, about 4 % do. With DistributedSampler 75 % do.
+    epoch, without communication.
 
-    The permutation is that of ``torch.randperm`` where torch is loaded, as it is beside a DataLoader, and otherwise
-    that of `forebay.epoch_order`. This class does not import torch.
+    Each rank gets the same number of samples, so some come from another node. With one rank on each of 4 nodes and 64
+    samples per rank and step, about 4 % do. With DistributedSampler 75 % do.
+
+    The permutation is that of ``torch.randperm`` if torch is loaded, as beside a DataLoader, and otherwise that of
+    `forebay.epoch_order`. This class does not import torch.
     """
 
     def __init__(
@@ -42,13 +44,14 @@ class LocalitySampler:
 
         `num_replicas` and `rank` default to those of torch.distributed if that is initialised, and otherwise to the
         variables WORLD_SIZE and RANK, which torchrun sets. `batch_size` is the number of samples that a rank takes in
-        one step: that of its DataLoader. `owner` tells for each sample the number of the node that holds it, as a
-        function or a sequence; another number than that of a node means that no node does. By default the nodes hold
-        contiguous parts of equal size. Ranks count node by node, `ranks_per_node` on each; the default is
-        LOCAL_WORLD_SIZE, which torchrun sets, or 1.
+        one step: that of its DataLoader.
 
-        Raises ValueError for a rank that is none of the replicas, for sizes below 1, for an `owner` of another length
-        than the data set, and where the number of ranks is not told.
+        `owner` is a function or a sequence that gives the node number for each sample. Any other number means that no
+        node holds the sample. By default the nodes hold contiguous parts of equal size. Ranks count node by node,
+        `ranks_per_node` on each; the default is LOCAL_WORLD_SIZE, which torchrun sets, or 1.
+
+        Raises ValueError if the rank is not below the number of replicas, a size is below 1, `owner` has another length
+        than the data set, or the number of ranks is unknown.
         """
         self.num_replicas = _told(num_replicas, "get_world_size", "WORLD_SIZE")
         self.rank = _told(rank, "get_rank", "RANK")
@@ -68,15 +71,15 @@ class LocalitySampler:
         self._owners = self._owners_of(length, owner)
 
     def __len__(self) -> int:
-        """The samples that this rank gets in an epoch."""
+        """The number of samples of this rank in an epoch."""
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of the next iteration; all ranks have to choose the same."""
+        """Chooses the order of the next iteration. All ranks must choose the same epoch."""
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[int]:
-        """The samples of this rank, step by step."""
+        """Yields the samples of this rank, step by step."""
         order = self._order()
         step = self.batch_size * self.num_replicas
         mine: list[int] = []
@@ -85,7 +88,7 @@ class LocalitySampler:
         return iter(mine)
 
     def _order(self) -> list[int]:
-        """All samples of the epoch, as the ranks together take them."""
+        """Returns all samples of the epoch, in the order in which the ranks together take them."""
         length = len(self.dataset)
         order = _permutation(length, self.seed, self.epoch) if self.shuffle else list(range(length))
         if self.total_size > length > 0:
@@ -93,7 +96,7 @@ class LocalitySampler:
         return order[: self.total_size]
 
     def _part_of(self, batch: list[int]) -> list[int]:
-        """This rank's part of a global batch. The batch's length is a multiple of the number of ranks."""
+        """Returns this rank's part of a global batch. The batch's length is a multiple of the number of ranks."""
         nodes, owners = self.nodes, self._owners
         held: list[list[int]] = [[] for _ in range(nodes + 1)]
         for sample in batch:
@@ -115,7 +118,7 @@ class LocalitySampler:
         return min(self.ranks_per_node, self.num_replicas - node * self.ranks_per_node)
 
     def _owners_of(self, length: int, owner: Callable[[int], int] | Sequence[int] | None) -> array[int]:
-        """The node of each sample; `nodes` for samples that no node holds."""
+        """Returns the node of each sample; `nodes` for samples that no node holds."""
         if owner is None:
             return array("i", (sample * self.nodes // length for sample in range(length)))
         if callable(owner):

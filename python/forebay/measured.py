@@ -1,7 +1,7 @@
-"""What was measured: the phases of one run of a program, and the writes that reached the target file.
+"""Measurements of one run of a program: its phases, and the writes that reached the target file.
 
-Times are nanoseconds of CLOCK_MONOTONIC, which the program (``time.monotonic_ns``) and forebay's
-trace share; everything named ``_s`` is seconds.
+Times are nanoseconds of CLOCK_MONOTONIC, which the program (``time.monotonic_ns``) and forebay's trace share; names
+that end in ``_s`` are seconds.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ NANOSECOND = 1e-9
 MIB = float(1 << 20)
 
 COMPUTE = "compute"
-# What the program does with its file, and waits for.
+# The phases in which the program waits for its file.
 IO_PHASES = ("open", "read", "write", "flush", "close")
 
 
 class MeasurementError(Exception):
-    """A measurement is missing, unreadable or contradicts what was to be measured."""
+    """A measurement is missing or unreadable, or contradicts the intended one."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One stretch of the program's time."""
+    """One interval of the program's time."""
 
     name: str
     number: int  # of the checkpoint, or of the epoch
@@ -34,7 +34,7 @@ class Phase:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return (self.end_ns - self.begin_ns) * NANOSECOND
 
 
@@ -50,14 +50,14 @@ class TargetWrite:
 
 @dataclass
 class Run:
-    """One run of the program: what it reported, and what it was seen to do from outside."""
+    """One run of the program: its own report, and observations from outside."""
 
     name: str
     file: Path
     about: dict[str, object] = field(default_factory=dict)
     phases: list[Phase] = field(default_factory=list)
     process_s: float = 0.0  # from the start of the process to its exit
-    messages: str = ""  # what it wrote on standard error
+    messages: str = ""  # its standard error
 
     def seconds(self, *names: str) -> float:
         """Time spent in the phases of these names."""
@@ -85,7 +85,7 @@ class Run:
 
 
 def read_trace(path: Path) -> list[TargetWrite]:
-    """The target writes of FOREBAY_TRACE, in the order in which they began."""
+    """Reads the target writes of FOREBAY_TRACE, ordered by begin."""
     writes = []
     for line in _lines(path):
         try:
@@ -98,7 +98,7 @@ def read_trace(path: Path) -> list[TargetWrite]:
 
 
 def read_counters(path: Path, file: Path) -> dict[str, int]:
-    """The counters of `file` in FOREBAY_STATS, summed over the times it was closed."""
+    """Reads the counters of `file` in FOREBAY_STATS, summed over its closes."""
     counters: dict[str, int] = {}
     for line in _lines(path):
         try:
@@ -116,7 +116,7 @@ def read_counters(path: Path, file: Path) -> dict[str, int]:
 
 
 def read_cache_counters(path: Path) -> dict[str, int]:
-    """What the read cache counted in FOREBAY_STATS, summed over the processes."""
+    """Reads the read cache's counters in FOREBAY_STATS, summed over the processes."""
     counters: dict[str, int] = {}
     for line in _lines(path):
         try:
@@ -138,7 +138,7 @@ def _lines(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class RateStep:
-    """A stretch of time with one rate of transfer to the target."""
+    """An interval with a constant transfer rate to the target."""
 
     begin_ns: int
     end_ns: int
@@ -146,7 +146,7 @@ class RateStep:
 
 
 def rates(writes: Iterable[TargetWrite], bin_ns: int) -> list[RateStep]:
-    """Transfer over time, in bins of `bin_ns` from the first write on; each write counts evenly over its duration."""
+    """Returns the transfer in bins of `bin_ns` from the first write on. A write counts evenly over its duration."""
     ordered = sorted(writes, key=lambda write: write.begin_ns)
     if not ordered:
         return []
@@ -166,7 +166,7 @@ def rates(writes: Iterable[TargetWrite], bin_ns: int) -> list[RateStep]:
 
 
 def share_during(writes: Iterable[TargetWrite], phases: Iterable[Phase]) -> float:
-    """The share, 0 to 1, of the writes' bytes that moved while one of these (disjoint) phases lasted."""
+    """Returns the share, 0 to 1, of the writes' bytes that moved during these (disjoint) phases."""
     spans = [(phase.begin_ns, phase.end_ns) for phase in phases]
     total = inside = 0.0
     for write in writes:

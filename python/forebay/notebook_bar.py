@@ -1,6 +1,6 @@
-"""A bar in a notebook's output that moves while something is waited for; nothing anywhere else.
+"""A progress bar in a notebook's output, for calls that wait. Outside of a notebook it shows nothing.
 
-IPython draws it, which the notebook has loaded already: forebay imports nothing for it.
+IPython, which the notebook has already loaded, draws it. forebay imports nothing for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class NotebookBar:
-    """`of_bytes` stands for 100 %; it grows if more than that is left. Outside of a notebook nothing is shown."""
+    """`of_bytes` is 100 %. It grows if more bytes are left. Shows nothing outside of a notebook."""
 
     def __init__(self, title: str, of_bytes: int) -> None:
         self._title, self._of_bytes, self._left = title, max(1, of_bytes), of_bytes
@@ -21,7 +21,7 @@ class NotebookBar:
         self._shown: Any = None if show is None else show(self, display_id=True)
 
     def move_to(self, left_bytes: int) -> None:
-        """So many bytes are still to come."""
+        """Shows that `left_bytes` are missing."""
         self._left = left_bytes
         self._of_bytes = max(self._of_bytes, left_bytes)
         if self._shown is not None:

@@ -1,6 +1,6 @@
-"""Checks options before anything is set: names and values, as the command's own table has them.
+"""Checks options before `enable` sets any: names and values, against the command's own table.
 
-A value is turned into the text that an environment variable has. Paths become absolute, as with ``forebay run -o``.
+The module converts a value to the text of an environment variable. Paths become absolute, as with ``forebay run -o``.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from forebay.options import ALLOWED
 
 _YES, _NO = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 _BLANKS = " \t\r\n"
-_UNITS = "kmgt"  # of users; the table has larger ones
+_UNITS = "kmgt"  # users may write these; the table has larger ones
 _SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_SECONDS_MAX = 9e9  # what 64 bits hold in nanoseconds
+_SECONDS_MAX = 9e9  # maximum that 64 bits hold in nanoseconds
 _DIRECTORIES, _FILES = ("nls", "registry"), ("stats", "trace")
 _DEVICES_MAX = 8
 _ESCAPED = re.compile(r"\\([:=\\])")  # of option nls
 
 
 class WrongOption(CannotEnable, ValueError):
-    """There is no such option, or it does not take the value; the message names it and says what is allowed."""
+    """An option is unknown or does not accept the value. The message names the option and the allowed values."""
 
 
 def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """The options as text. Raises WrongOption for the first that cannot be used. Looks at the paths that are named."""
+    """Returns the options as text. Raises WrongOption for the first invalid one. Checks that the named paths exist."""
     return {name: _text_of(name, value) for name, value in options.items()}
 
 
@@ -59,12 +59,12 @@ def _text_of(name: str, value: Any) -> str:
 
 
 def _devices_of(text: str) -> list[str]:
-    """The directories of option nls, each with its size: a colon before a slash separates, unless it is escaped."""
+    """Splits option nls into directories, each with its size. An unescaped colon before a slash separates two."""
     return re.split(r"(?<!\\):(?=/)", re.sub(r"\\\\", "\0", text))
 
 
 def _path_and_size(device: str) -> tuple[str, str | None]:
-    """Of one of `_devices_of`. None: it has no size."""
+    """Splits an element of `_devices_of`. The size is None if there is none."""
     found = re.fullmatch(r"(.*)(?<!\\)=([^/]*)", device, re.DOTALL)
     path, size = (found[1], found[2]) if found else (device, None)
     return _ESCAPED.sub(r"\1", path).replace("\0", "\\"), size
@@ -95,7 +95,7 @@ def _fault_of_devices(text: str) -> str:
 
 
 def _fault_of(name: str, text: str) -> str:
-    """Why the option does not take this text; empty: it does."""
+    """Returns why the option does not accept this text, or an empty text."""
     allowed = ALLOWED[name]
     word = text.strip(_BLANKS).lower()
     if "\0" in text:
@@ -120,7 +120,7 @@ def _fault_of(name: str, text: str) -> str:
         assert least is not None and most is not None
         return _fault_of_number(_bytes_of(word), least, most, allowed)
     choices = allowed.split(" or ")
-    switched = "on" if word in _YES else "off" if word in _NO else ""  # other words for what a choice may offer
+    switched = "on" if word in _YES else "off" if word in _NO else ""  # other words for values of a choice
     return "" if word in choices or switched in choices else f"unknown choice; allowed: {allowed}"
 
 

@@ -1,4 +1,4 @@
-"""``forebay.pause`` and ``forebay.resume``: files that are opened in between are left to native HDF5."""
+"""``forebay.pause`` and ``forebay.resume``: leave the files that are opened in between to native HDF5."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from forebay.plugin import ForebayError, Plugin, loaded_plugins, require_plugins
 def pause() -> None:
     """Leaves the files that the process opens from now on to native HDF5: they are neither staged nor cached.
 
-    Files that are open go on as they are, also where they are opened again. Pauses count: `resume` has to be called as
-    often. All threads share them. The statistics count such files with the reason ``paused``.
+    Open files keep their mode, also if they are opened again. Pauses nest: each needs one `resume`. All threads share
+    them. The statistics count such files with the reason ``paused``.
 
     Imports h5py, unless an HDF5 has loaded the plugin already. Raises NotEnabled without the plugin.
     """
@@ -21,14 +21,14 @@ def pause() -> None:
 
 
 def resume() -> None:
-    """Ends one `pause`. Raises ForebayError when forebay is not paused, NotEnabled without the plugin."""
+    """Ends one `pause`. Raises ForebayError if forebay is not paused, NotEnabled without the plugin."""
     if all([plugin.resume() for plugin in _plugins()]):
         raise ForebayError("forebay is not paused in this process")
 
 
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
-    """``with forebay.paused():`` calls `pause` before the block, and `resume` behind it."""
+    """``with forebay.paused():`` calls `pause` before the block, and `resume` after it."""
     pause()
     try:
         yield

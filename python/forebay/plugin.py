@@ -1,7 +1,7 @@
-"""The plugin as this process has it loaded, and the C functions that it exports.
+"""The plugin that this process has loaded, and the C functions that it exports.
 
-HDF5 loads the plugin when it starts, which is at ``import h5py``. A process with a second HDF5 library has a second
-copy of it, in memory, so each question goes to the copies one after the other. Nothing here loads the plugin.
+HDF5 loads the plugin at its start, which is at ``import h5py``. A process with a second HDF5 library has a second copy
+of the plugin in memory, so the functions ask one copy after the other. This module does not load the plugin.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from typing import Any
 
 _MEMORY_COPY = "/memfd:forebay_vol"
 _PLUGIN_SYMBOL = "H5PLget_plugin_info"  # every plugin of HDF5 exports it
-# The drop-ins for Cache VOL and Async VOL have the names of what they replace; this symbol is forebay's.
+# The drop-ins for Cache VOL and Async VOL have the names of the replaced libraries. Only forebay's have this symbol.
 _DROP_IN_NAMES, _OWN_SYMBOL = ("libh5cache_vol", "libh5async"), "forebay_plugin_info_for"
 _DESCRIPTORS = "/proc/self/fd/"
 _NUMBERS = ctypes.POINTER(ctypes.c_uint64)
 
 
 class ForebayError(Exception):
-    """Something that forebay was asked for is not to be had."""
+    """forebay cannot do what the program asked."""
 
 
 class NotEnabled(ForebayError):
-    """forebay's plugin is not loaded in this process, or it is too old to have the function."""
+    """forebay's plugin is not loaded in this process, or is too old to have the function."""
 
 
 class Plugin:
-    """One loaded copy of the plugin. Calls release the interpreter lock; any thread may make them.
+    """One loaded copy of the plugin. Calls release the interpreter lock. Thread-safe.
 
-    Methods that return an errno value return 0 when all is well. include/forebay/forebay.h says what each call does.
+    Methods that return an errno value return 0 on success. include/forebay/forebay.h documents each call.
     """
 
     def __init__(self, library: ctypes.CDLL, path: str) -> None:
@@ -41,43 +41,43 @@ class Plugin:
 
     @property
     def is_copy(self) -> bool:
-        """Whether another copy has loaded this one, and speaks for it."""
+        """True if another copy has loaded this one, and answers for it."""
         return self.path.startswith(_DESCRIPTORS)
 
     def _call(self, name: str, types: Sequence[Any], *arguments: Any) -> int:
         """Calls a C function. Returns 0, or an errno value."""
         try:
-            function = self._library[name]  # a new object each time: no other module changes its types
+            function = self._library[name]  # a new object each time, because other modules may change its types
         except AttributeError:
             raise NotEnabled(f"{self.path} has no {name}: it is older than this Python package") from None
         function.restype, function.argtypes = ctypes.c_int, types
         return 0 if function(*arguments) == 0 else ctypes.get_errno()
 
     def prefetch(self, path: bytes, offsets: ctypes.Array[Any], lengths: ctypes.Array[Any]) -> int:
-        """Asks for these ranges of an open file, in bytes; none: the whole file. Returns an errno value."""
+        """Requests these ranges of an open file, in bytes, or without ranges the whole file. Returns an errno value."""
         types = (ctypes.c_char_p, ctypes.c_uint64, _NUMBERS, _NUMBERS)
         return self._call("forebay_path_prefetch", types, path, len(offsets), offsets, lengths)
 
     def prefetch_left(self, path: bytes) -> int | None:
-        """Bytes of the file that are still to come; None: it is not open, or not cached."""
+        """Returns the requested bytes that are missing, or None if the file is not open or not cached."""
         left = ctypes.c_uint64(0)
         problem = self._call("forebay_path_prefetch_left", (ctypes.c_char_p, _NUMBERS), path, ctypes.byref(left))
         return None if problem else left.value
 
     def prefetch_cancel(self, path: bytes) -> int:
-        """Gives up what is still to come. Returns an errno value."""
+        """Cancels the missing part of the requests. Returns an errno value."""
         return self._call("forebay_path_prefetch_cancel", (ctypes.c_char_p,), path)
 
     def pause(self) -> int:
-        """Leaves alone the files that are opened from now on. Returns an errno value."""
+        """Leaves the files that are opened from now on to native HDF5. Returns an errno value."""
         return self._call("forebay_pause", ())
 
     def resume(self) -> int:
-        """Ends a pause. Returns an errno value: EINVAL, there is none."""
+        """Ends a pause. Returns an errno value: EINVAL if there is none."""
         return self._call("forebay_resume", ())
 
     def statistics(self) -> dict[str, Any]:
-        """The line of statistics of the process as of now (docs/statistics.md); empty: there is none yet."""
+        """Returns the process's current line of statistics (docs/statistics.md); empty: there is none yet."""
         size, length = 4096, ctypes.c_uint64(0)
         while True:
             into = ctypes.create_string_buffer(size)
@@ -97,12 +97,12 @@ _found: dict[str, Plugin] = {}
 
 
 def loaded_plugins() -> list[Plugin]:
-    """The copies of the plugin that this process has loaded, the one that HDF5 found first."""
+    """Returns the copies of the plugin that this process has loaded. The first is the one that HDF5 found first."""
     for path in [*_mapped_paths(), *_memory_copies()]:
         if path not in _found:
             try:
                 library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LOCAL, use_errno=True)
-            except OSError:  # mapped by somebody as a file, and not loaded
+            except OSError:  # mapped as a file, and not loaded
                 continue
             drop_in = os.path.basename(path).startswith(_DROP_IN_NAMES)
             if hasattr(library, _OWN_SYMBOL if drop_in else _PLUGIN_SYMBOL):  # not one of forebay's other libraries
@@ -111,7 +111,7 @@ def loaded_plugins() -> list[Plugin]:
 
 
 def require_plugins() -> list[Plugin]:
-    """The same; NotEnabled when there is none."""
+    """Returns the loaded copies. Raises NotEnabled if there is none."""
     plugins = loaded_plugins()
     if not plugins:
         raise NotEnabled(
@@ -151,11 +151,11 @@ def _memory_copies() -> Iterator[str]:
 
 
 def statistics_of_process() -> dict[str, Any]:
-    """What forebay.stats returns for a process. Raises NotEnabled without the plugin."""
+    """Returns the result of forebay.stats for a process. Raises NotEnabled without the plugin."""
     return max((plugin.statistics() for plugin in require_plugins()), key=lambda line: line.get("files_opened", 0))
 
 
 def left_of(path: bytes) -> int | None:
-    """Bytes that prefetches of this file still have to bring; None: no copy of the plugin has it open and cached."""
+    """Returns the bytes that prefetches of this file still have to fetch, or None if no copy has it open and cached."""
     known = [left for plugin in require_plugins() if (left := plugin.prefetch_left(path)) is not None]
     return sum(known) if known else None

@@ -1,6 +1,6 @@
-"""``forebay.prefetch``: asks the read cache for bytes before the program does.
+"""``forebay.prefetch``: requests bytes from the read cache before the program reads them.
 
-The ranges are found in the caller's thread; the plugin fetches them with threads of its own, under its budget.
+The caller's thread finds the ranges. The plugin fetches them with its own threads, under its budget.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _POLL_S_MIN, _POLL_S_MAX = 0.001, 0.05
 
 
 class Prefetch:
-    """What was asked for, and how much of it is still to come.
+    """A request, and its progress.
 
-    The plugin counts by file: `left`, `wait` and `cancel` are about all that was asked for of the file. As a context
-    manager it cancels at the end what has not come by then.
+    The plugin counts by file: `left`, `wait` and `cancel` concern all requests for the file. At its end the context
+    manager cancels the missing part.
     """
 
     def __init__(self, path: bytes, requested_bytes: int | None) -> None:
@@ -35,17 +35,16 @@ class Prefetch:
 
     @property
     def left(self) -> int | None:
-        """Bytes not yet seen to; None: the file is no longer open or no longer cached, so nothing more will come.
+        """Bytes that the plugin has not handled yet, or None if the file is no longer open or cached.
 
-        0 also once the cache has no room for more.
+        Also 0 once the cache has no room for more.
         """
         return left_of(self._path)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until everything has been seen to, at most `timeout` seconds (None: for ever).
+        """Waits until the plugin has handled all bytes, at most `timeout` seconds (None: no limit).
 
-        Returns whether it has been: False when the time is up, or when the file is no longer open or cached. In a
-        notebook a bar shows meanwhile how much has come.
+        Returns False if the time is up, or the file is no longer open or cached. A notebook shows a bar meanwhile.
         """
         bar = None
         end = None if timeout is None else time.monotonic() + timeout
@@ -64,7 +63,7 @@ class Prefetch:
         return left == 0
 
     def cancel(self) -> None:
-        """Gives up what is still to come; what has come stays in the cache."""
+        """Cancels the missing part. The fetched bytes stay in the cache."""
         for plugin in require_plugins():
             plugin.prefetch_cancel(self._path)
 
@@ -78,18 +77,18 @@ class Prefetch:
 
 
 def prefetch(what: Any, selection: Any = None) -> Prefetch:
-    """Asks the read cache for a dataset, a part of it, or a whole file, and returns at once.
+    """Requests a dataset, a part of it, or a whole file from the read cache, and returns at once.
 
     `what` is an h5py.Dataset, an h5py.File, or the path of a file that this process has open through forebay;
-    `selection` is what the dataset would be indexed with. The dataset may be contiguous, chunked or compressed: its
-    bytes are cached as the file has them.
+    `selection` is an index of the dataset. The dataset may be contiguous, chunked or compressed: the cache stores its
+    bytes as they are in the file.
 
-    Raises NotEnabled without the plugin, OSError when the plugin refuses (ENOENT: the file is not open in this process;
+    Raises NotEnabled without the plugin, OSError if the plugin refuses (ENOENT: the file is not open in this process;
     ENOTSUP: it is not read through the cache; EAGAIN: too many ranges wait already), ValueError for a virtual or
-    external dataset, TypeError for anything else.
+    external dataset, TypeError for any other object.
     """
     if hasattr(what, "id") and hasattr(what, "shape"):
-        require_plugins()  # before a large chunk index is read in vain
+        require_plugins()  # fails early, before the read of a large chunk index
         return hand_over(what, ByteRanges(what).of(selection))
     if selection is not None:
         raise ValueError("only of a dataset can a part be selected")
@@ -101,9 +100,9 @@ def prefetch(what: Any, selection: Any = None) -> Prefetch:
 
 
 def hand_over(dataset: Any, ranges: Sequence[Range]) -> Prefetch:
-    """Asks for these ranges of the dataset's file, in this order."""
+    """Requests these ranges of the dataset's file, in this order."""
     path = _path_of(dataset.file)
-    if ranges:  # none would stand for the whole file
+    if ranges:  # an empty list would request the whole file
         _ask(path, ranges)
     return Prefetch(path, sum(length for _, length in ranges))
 
@@ -114,7 +113,7 @@ def _path_of(what: Any) -> bytes:
 
 
 def ask(plugins: Sequence[Plugin], path: bytes, ranges: Sequence[Range]) -> int:
-    """Asks these copies of the plugin for ranges of an open file, or for all of it. Returns 0, or an errno value."""
+    """Requests ranges of an open file, or all of it, from these copies of the plugin. Returns 0, or an errno value."""
     offsets, lengths = (_words([one[part] for one in ranges]) for part in (0, 1))
     refusal = errno.ENOENT
     for plugin in plugins:

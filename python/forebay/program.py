@@ -1,4 +1,4 @@
-"""Runs the demo's programs as a user would, as processes of their own, and listens to what they report."""
+"""Runs the demo's programs as a user would, in their own processes, and reads their reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TRAINING = Path(__file__).with_name("training.py")
 
 
 def native_environment(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment without anything that changes what HDF5 does, or what forebay would do."""
+    """Returns the environment without variables that change HDF5 or forebay."""
     return {
         name: value
         for name, value in environment.items()
@@ -28,7 +28,7 @@ def native_environment(environment: Mapping[str, str] = os.environ) -> dict[str,
 
 
 def staged_environment(plugins: Path, staging_area: Path, stats: Path, trace: Path) -> dict[str, str]:
-    """The native environment, with forebay switched on: nothing else is changed."""
+    """Returns the native environment with forebay switched on, and no other change."""
     return native_environment() | {
         "HDF5_VOL_CONNECTOR": "forebay",
         "HDF5_PLUGIN_PATH": str(plugins),
@@ -39,7 +39,7 @@ def staged_environment(plugins: Path, staging_area: Path, stats: Path, trace: Pa
 
 
 def cached_environment(plugins: Path, staging_area: Path, stats: Path) -> dict[str, str]:
-    """The native environment, with forebay and its read cache switched on: nothing else is changed."""
+    """Returns the native environment with forebay and its read cache switched on, and no other change."""
     return native_environment() | {
         "HDF5_VOL_CONNECTOR": "forebay",
         "HDF5_PLUGIN_PATH": str(plugins),
@@ -58,7 +58,7 @@ def run_simulation(
     time_limit_s: float,
     on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
 ) -> Run:
-    """Runs the simulation, which writes `file`; `shape` holds its options (size, steps, substeps)."""
+    """Runs the simulation, which writes `file`. `shape` holds its options (size, steps, substeps)."""
     words: list[str | Path] = [SIMULATION, "--output", file]
     return _run(name, file, words, shape, environment, time_limit_s, on_phase)
 
@@ -72,7 +72,7 @@ def run_training(
     time_limit_s: float,
     on_phase: Callable[[Run, Phase], None] = lambda run, phase: None,
 ) -> Run:
-    """Runs the training, which reads `file`; `options` holds its options (epochs, batch, seed)."""
+    """Runs the training, which reads `file`. `options` holds its options (epochs, batch, seed)."""
     words: list[str | Path] = [TRAINING, "--data", file]
     return _run(name, file, words, options, environment, time_limit_s, on_phase)
 
@@ -86,9 +86,9 @@ def _run(
     time_limit_s: float,
     on_phase: Callable[[Run, Phase], None],
 ) -> Run:
-    """Runs a program and blocks until it has ended; calls `on_phase` as each phase ends.
+    """Runs a program and blocks until it has ended. Calls `on_phase` after each phase.
 
-    A failure, or running longer than `time_limit_s`, is a MeasurementError with the program's last words.
+    Raises MeasurementError with the program's last messages if it fails or runs longer than `time_limit_s`.
     """
     command = [sys.executable, *map(str, words)]
     for option, value in options.items():

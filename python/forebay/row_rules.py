@@ -12,9 +12,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-FITS_MIN = 8  # items that have to fit before anything is predicted
+FITS_MIN = 8  # items that must fit before the first prediction
 DATASETS_MAX = 4096
-_SILENT_MAX = 64  # items without any read, after which there is nothing to learn
+_SILENT_MAX = 64  # items without any read, after which the rules give up
 
 Key = tuple[bytes, bytes]  # the file's name and the dataset's
 
@@ -24,9 +24,9 @@ class Read(NamedTuple):
 
     key: Key
     length: int  # rows of the dataset
-    rows: Sequence[int]  # those that were read
-    is_slice: bool  # they are one slice, and not single rows
-    rest: tuple[Any, ...]  # what else the dataset was indexed with
+    rows: Sequence[int]  # the rows that were read
+    is_slice: bool  # True for one slice, False for single rows
+    rest: tuple[Any, ...]  # the other parts of the index
 
 
 class Misfit(Exception):
@@ -55,11 +55,11 @@ class RowRules:
 
     @property
     def known(self) -> bool:
-        """Whether enough items fit."""
+        """True if enough items fit."""
         return self.stride != 0 and self._fits >= FITS_MIN
 
     def note(self, item: int, reads: Sequence[Read]) -> None:
-        """Checks what an item has read, and learns from it."""
+        """Checks the reads of an item, and learns from them."""
         if not reads:
             self._silent += 1
             if self.known or self._silent > _SILENT_MAX:
@@ -72,7 +72,7 @@ class RowRules:
         self._fits += 1
 
     def note_batch(self, items: Sequence[int], reads: Sequence[Read]) -> None:
-        """Like `note`, for items that were read together. Each dataset must give one row for each item."""
+        """Works like `note`, for items that were read together. Each dataset must give one row for each item."""
         rows_of: dict[Key, list[int]] = {}
         for read in reads:
             rows_of.setdefault(read.key, []).extend(read.rows)
@@ -81,7 +81,8 @@ class RowRules:
         for key, rows in rows_of.items():
             ordered = sorted(pairs)
             if len(rows) == len(items):
-                # Rows may be read in the order of the items, or in rising order as HDF5 wants a selection.
+                # A program may read rows in the order of the items, or in the rising order that HDF5 needs for a
+                # selection.
                 is_rising = rows == sorted(rows) and len(rows) > 1
                 matched = list(zip(sorted(items) if is_rising else items, rows))
             elif len(rows) == len(ordered):
@@ -94,7 +95,7 @@ class RowRules:
             self.note(item, found)
 
     def rows_of(self, item: int) -> list[tuple[Key, int]]:
-        """For each dataset that the item is going to read, its key and the first row."""
+        """Returns the key and the first row of each dataset that the item will read."""
         found = []
         for places in self._items.values():
             at = bisect.bisect_right(places, item, key=operator.itemgetter(0)) - 1
@@ -106,7 +107,7 @@ class RowRules:
         return found
 
     def selection(self, key: Key, row: int) -> tuple[Any, ...]:
-        """The index expression for the read that begins at `row`."""
+        """Returns the index expression for the read that begins at `row`."""
         rule = self._rules[key]
         part = row if rule.span is None else slice(row, min(row + rule.span, rule.length))
         return (part, *rule.rest)
@@ -165,7 +166,7 @@ def _spans_alike(read: Read, rule: _Rule) -> bool:
 
 
 def read_of(key: Key, length: int, arguments: Any) -> Read | None:
-    """Returns the read that ``dataset[arguments]`` makes, or None if it covers all rows and so tells of no item.
+    """Returns the read that ``dataset[arguments]`` makes, or None if it covers all rows and so identifies no item.
 
     Raises Misfit for a selection by anything but numbers, slices and lists of numbers.
     """

@@ -1,8 +1,8 @@
 """Predicts the order in which a PyTorch sampler or a LocalitySampler will give its items.
 
-A sampler of PyTorch is not iterated: its order is computed a second time, from a copy of its generator's state. A
-LocalitySampler is iterated once more, which changes no state. So the training's order, exceptions and random states
-stay the same. This module does not import torch.
+The module does not iterate a sampler of PyTorch. It computes the order a second time, from a copy of the generator's
+state. It iterates a LocalitySampler once more, which changes no state. So the training's order, exceptions and random
+states stay the same. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _DRAWS = 32  # RandomSampler draws that many at once with replacement
 
 
 class ComingOrder:
-    """The items of one epoch, from the first on. `begin` makes one; each number is taken once."""
+    """The items of one epoch, from the first on. `begin` makes one. Take each item once."""
 
     def __init__(self, pieces: Iterator[list[int]], batch_size: int | None) -> None:
         self.batch_size = batch_size  # None: the sampler gives single items
         self._items = itertools.chain.from_iterable(pieces)
 
     def take(self, count: int) -> list[int]:
-        """The next `count` items, or fewer at the end of the epoch."""
+        """Returns the next `count` items, or fewer at the end of the epoch."""
         return list(itertools.islice(self._items, count))
 
 
 def begin(index_sampler: Any) -> Callable[[], ComingOrder] | None:
-    """Notes the state that decides the order; called before the sampler's first item is taken.
+    """Notes the state that decides the order. Call it before the sampler gives its first item.
 
-    Returns a function that computes the order; call it once. Returns None if the order cannot be predicted: the sampler
-    is a class of the program, a subclass, or uses a generator that is not on the CPU. The function, or the first
-    `take`, raises ValueError if a shuffled order has more than ITEMS_MAX items.
+    Returns a function that computes the order; call it once. Returns None if the order is unpredictable: the sampler is
+    a class of the program, a subclass, or uses a generator that is not on the CPU. The function, or the first `take`,
+    raises ValueError if a shuffled order has more than ITEMS_MAX items.
     """
     torch = sys.modules["torch"]
     samplers = sys.modules["torch.utils.data.sampler"]
@@ -64,7 +64,7 @@ def begin(index_sampler: Any) -> Callable[[], ComingOrder] | None:
 
 
 def _name_of(sampler: Any) -> str:
-    """The name of an exact class of PyTorch or of forebay; a subclass may give any order."""
+    """Returns the name of an exact class of PyTorch or of forebay. A subclass may give any order."""
     kind = type(sampler)
     name = str(kind.__name__)
     if kind is LocalitySampler:

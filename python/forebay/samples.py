@@ -1,4 +1,4 @@
-"""Makes the data set that the demo's training reads: images and labels, one HDF5 file, contiguous."""
+"""Makes the data set of the demo's training: images and labels, one HDF5 file, contiguous."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _AT_ONCE = 64
 
 
 def make_samples(path: Path, samples: int, shape: tuple[int, ...], seed: int = 1) -> None:
-    """Writes `samples` random images of uint8, each of this shape, and their labels; the same for the same seed."""
+    """Writes `samples` random images of uint8, each of this shape, and their labels. The seed decides the values."""
     random = np.random.default_rng(seed)
     with h5py.File(path, "w") as file:
         images = file.create_dataset("images", (samples, *shape), np.uint8)

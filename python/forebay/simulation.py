@@ -33,12 +33,11 @@ CACHE_BYTES = 1 << 19  # planes are advanced in slabs of about this size, so tha
 class Wave:
     """The state of the wave on `points`³ grid points, faces included, at time `time`.
 
-    `displacement` is u at `time`; `velocity()` is u_t half a step earlier, which together with u is
-    all that is needed to continue.
+    `displacement` is u at `time`. `velocity()` is u_t half a step earlier. The two are enough to continue.
     """
 
     def __init__(self, initial: Field) -> None:
-        """Starts at rest from `initial`, shape (n, n, n), whose faces are taken to be zero."""
+        """Starts at rest from `initial`, shape (n, n, n). Its faces count as zero."""
         points = initial.shape[0]
         if initial.shape != (points, points, points) or points < 3:
             raise ValueError(f"the initial state must be a cube of at least 3³ points, not {initial.shape}")
@@ -50,8 +49,8 @@ class Wave:
         self.displacement[inner] = initial[inner]
         self._slab = max(1, CACHE_BYTES // self.displacement[0].nbytes)
         self._sum: Field = np.empty((self._slab, points - 2, points - 2))
-        # At rest: u(-dt) = u(dt), so u(-dt) = u + dt²/2 · Laplacian(u), to the order of the scheme.
-        # The leapfrog from a "previous" of zero yields 2u + dt² · Laplacian(u), twice that.
+        # At rest u(-dt) = u(dt), so u(-dt) = u + dt²/2 · Laplacian(u), to the order of the scheme. The leapfrog from a
+        # "previous" of zero yields 2u + dt² · Laplacian(u), twice that.
         self._previous: Field = np.zeros(initial.shape)
         self._leap(self.displacement, self._previous)
         self._previous *= 0.5
@@ -113,7 +112,7 @@ def report(**fields: object) -> None:
 
 @contextmanager
 def phase(name: str, checkpoint: int) -> Iterator[None]:
-    """Reports when the enclosed work began and ended."""
+    """Reports the begin and end of the enclosed work."""
     begin_ns = time.monotonic_ns()
     yield
     report(phase=name, checkpoint=checkpoint, begin_ns=begin_ns, end_ns=time.monotonic_ns())

@@ -28,11 +28,11 @@ _END_SECONDS_MAX = 10.0
 
 
 class SlowFSError(RuntimeError):
-    """slowfs could not be started, or does not understand a line; the message is its own."""
+    """slowfs cannot start, or does not understand a line. The message is that of slowfs."""
 
 
 def program() -> Path | None:
-    """The slowfs program: in ``$FOREBAY_BUILD_DIR/bin`` if that is set, else in ``build/release/bin``, else in PATH."""
+    """Returns the slowfs program: in ``$FOREBAY_BUILD_DIR/bin`` if set, else in ``build/release/bin``, else in PATH."""
     build = os.environ.get("FOREBAY_BUILD_DIR")
     tree = Path(__file__).resolve().parents[2]
     candidate = (Path(build) if build else tree / "build" / "release") / "bin" / "slowfs"
@@ -43,7 +43,7 @@ def program() -> Path | None:
 
 
 def available() -> tuple[bool, str]:
-    """Whether slowfs can be used here, and if not, why."""
+    """Returns True if slowfs is usable here, and otherwise a reason."""
     if program() is None:
         return False, "the slowfs program is not built (set FOREBAY_BUILD_DIR to the build tree)"
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
@@ -54,11 +54,11 @@ def available() -> tuple[bool, str]:
 
 
 class SlowFS:
-    """A mount of ``backing`` on ``mount_point``; both are created if they are missing.
+    """A mount of ``backing`` on ``mount_point``. Creates both if they are missing.
 
     The arguments are the program's options, in its units: ``bandwidth="200MiB/s"`` or bytes per second,
-    ``latency="1ms"`` or ``{"fsync": "20ms", "read|write": "1ms"}``. The mount ends with the context. It also ends with
-    this process, however it dies.
+    ``latency="1ms"`` or ``{"fsync": "20ms", "read|write": "1ms"}``. The mount ends with the context, and with this
+    process, even if that is killed.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class SlowFS:
     available = staticmethod(available)
 
     def mount(self) -> None:
-        """Starts the program; returns once the mount can be used."""
+        """Starts the program. Returns when the mount is usable."""
         if self._process is not None:
             raise SlowFSError(f"{self.mount_point} is mounted already")
         executable = program()
@@ -132,15 +132,15 @@ class SlowFS:
             raise SlowFSError(available()[1])
         self.backing.mkdir(parents=True, exist_ok=True)
         self.mount_point.mkdir(parents=True, exist_ok=True)
-        # The program's messages go to a file: a pipe that nobody reads would stop it when it is full.
+        # The program's messages go to a file. A pipe without a reader would block the program when it is full.
         self._errors = tempfile.TemporaryFile()
-        # The program's standard input ends when this process does, and the mount with it.
+        # The program's standard input ends with this process, and the mount with it.
         self._process = subprocess.Popen(
             [str(executable), "--end-with-stdin", *self._arguments, str(self.backing), str(self.mount_point)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            start_new_session=True,  # an interrupt from the keyboard is for the tests, which unmount then
+            start_new_session=True,  # tests handle an interrupt from the keyboard, and unmount then
         )
         if not self._is_ready():
             message = self._words() or "slowfs did not become ready"
@@ -148,7 +148,7 @@ class SlowFS:
             raise SlowFSError(message)
 
     def unmount(self) -> None:
-        """Ends the mount, whether or not something still uses it. Does nothing if there is none."""
+        """Ends the mount, even if it is in use. Does nothing if there is none."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -163,12 +163,12 @@ class SlowFS:
                 stream.close()
         if self._errors is not None:
             self._errors.close()
-        # Only if the program had no time to do it itself. os.path.ismount cannot look behind a dead mount.
+        # A fallback if the program had no time to unmount. os.path.ismount cannot look behind a dead mount.
         if self._is_mounted():
             subprocess.run(["fusermount3", "-u", "-z", str(self.mount_point)], check=False, capture_output=True)
 
     def stats(self) -> dict[str, Any]:
-        """The statistics, rules and settings as of now."""
+        """Returns the current statistics, rules and settings."""
         told: dict[str, Any] = json.loads((self.mount_point / ".slowfs").read_text())
         return told
 
@@ -185,7 +185,7 @@ class SlowFS:
         self.control("release")
 
     def reset(self) -> None:
-        """Sets the statistics to zero."""
+        """Resets the statistics."""
         self.control("reset")
 
     def set_bandwidth(self, bandwidth: str | int, direction: str | None = None) -> None:
@@ -193,7 +193,7 @@ class SlowFS:
         self.control(f"{direction}-bandwidth {bandwidth}" if direction else f"bandwidth {bandwidth}")
 
     def set_latency(self, latency: str, operations: str | None = None) -> None:
-        """Changes the latency of ``operations``, or of those that are usually slow."""
+        """Changes the latency of ``operations``, or of the operations with a default latency."""
         self.control(f"latency {operations}={latency}" if operations else f"latency {latency}")
 
     def control(self, line: str) -> None:
@@ -218,7 +218,7 @@ class SlowFS:
         return False
 
     def _words(self) -> str:
-        # Not seek: the program shares the position.
+        # This avoids a seek, because the program shares the file position.
         size = os.fstat(self._errors.fileno()).st_size
         words = os.pread(self._errors.fileno(), size, 0).decode(errors="replace").strip()
         return words

@@ -1,4 +1,4 @@
-"""``forebay.stats``: what forebay has counted, of this process or of one open file."""
+"""``forebay.stats``: counters of this process or of one open file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from forebay.plugin import statistics_of_process
 
 _FILE_STATISTICS = "forebay.file.statistics"
 _SIZE_FIRST = 4096  # bytes; enough for most files
-# Of those without a unit in their name.
+# Keys in bytes whose names have no unit.
 _BYTES = {"staged", "drained", "superseded", "through", "pending", "held", "guarantee_given_up", "merged", "stolen"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -21,7 +21,8 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 class Statistics(dict[str, Any]):
     """A dictionary with the keys of docs/statistics.md, which a notebook shows as a table.
 
-    Values are bytes unless the name says otherwise (``_ns``: nanoseconds). The table shows units, the dictionary none.
+    Values are bytes unless the name has another unit (``_ns``: nanoseconds). The table shows units, the dictionary does
+    not.
     """
 
     def _repr_html_(self) -> str:
@@ -33,11 +34,11 @@ class Statistics(dict[str, Any]):
 
 
 def stats(file: Any = None) -> Statistics:
-    """What forebay has counted in this process so far, or of one open h5py.File.
+    """Returns the current counters of this process, or of one open h5py.File.
 
-    Of a process: the keys of docs/statistics.md, "One process". Of several HDF5 libraries in the process it is the one
-    through which most files were opened. Of a file: those of "One closed file", as of now. A copy: it does not change
-    later. Raises NotEnabled without the plugin; OSError when the file was opened without forebay.
+    A process has the keys of docs/statistics.md, "One process". With several HDF5 libraries the result is that of the
+    library with the most opened files. A file has the keys of "One closed file". The result is a copy. Raises
+    NotEnabled without the plugin, OSError if the file was opened without forebay.
     """
     if file is None:
         return Statistics(statistics_of_process())

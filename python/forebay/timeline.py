@@ -1,4 +1,4 @@
-"""The demo's figure: what the program and the file system did, natively and with forebay."""
+"""The demo's figure: the activity of the program and the file system, natively and with forebay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from matplotlib.ticker import MaxNLocator
 
 from forebay.measured import COMPUTE, IO_PHASES, MIB, NANOSECOND, RateStep, Run, TargetWrite
 
-# Okabe and Ito's palette, which colour-blind readers tell apart, and a grey for what is not the point.
+# Okabe and Ito's palette, which colour-blind readers can distinguish, and a grey for the background.
 COMPUTE_COLOUR = "#C9D6DF"
 WAIT_COLOUR = "#D55E00"
 TRANSFER_COLOUR = "#0072B2"
@@ -30,29 +30,29 @@ FAINT = "#6B6B6B"
 
 @dataclass(frozen=True)
 class Lane:
-    """One run, the rate at which its bytes reached the file system, and a phrase that says what is to be seen."""
+    """One run, the rate at which its bytes reached the file system, and a phrase about the result."""
 
     run: Run
-    rates: list[RateStep]  # one after the other, without gaps
+    rates: list[RateStep]  # consecutive, without gaps
     title: str
     finding: str
-    note: str = ""  # beside the end of the run, where there is room
-    marks: tuple[tuple[int, str], ...] = ()  # moments of the run, in nanoseconds, and what begins there
+    note: str = ""  # beside the end of the run, if there is room
+    marks: tuple[tuple[int, str], ...] = ()  # moments of the run in nanoseconds, with their labels
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Everything that the figure says in words and numbers."""
+    """All words and numbers of the figure."""
 
     title: str
     subtitle: str
     lanes: tuple[Lane, Lane]
-    limit_bytes_per_s: float | None  # of the file system; none: not limited
+    limit_bytes_per_s: float | None  # of the file system; None: no limit
     transfer: str = "bytes reach the file system"
 
 
 def native_writes(run: Run, bytes_per_checkpoint: int) -> list[TargetWrite]:
-    """A native run's transfers: they happen inside the program's own calls, so the call's time is theirs."""
+    """Returns a native run's transfers. They happen inside the program's own calls, so they take the call's time."""
     return [
         TargetWrite(phase.begin_ns, phase.end_ns, 0, bytes_per_checkpoint)
         for phase in run.phases
@@ -94,7 +94,7 @@ def _peak(figure: Figure) -> float:
 
 def _draw_program(axes: Axes, lane: Lane) -> None:
     origin = lane.run.begin_ns
-    # An edge around the waits, so that the shortest does not vanish between two pixels. Reads are too many for that.
+    # An edge around the waits keeps the shortest visible between two pixels. Reads are too many for that.
     waits = tuple(name for name in IO_PHASES if name != "read")
     for names, colour, edge in (
         ((COMPUTE,), COMPUTE_COLOUR, 0.0),
@@ -136,7 +136,7 @@ def _draw_transfer(axes: Axes, lane: Lane, limit: float | None, peak: float) -> 
         edges.append((steps[-1].end_ns - origin) * NANOSECOND)
         axes.stairs([step.bytes_per_s / MIB for step in steps], edges, fill=True, color=TRANSFER_COLOUR, linewidth=0)
     axes.set_ylim(0.0, 1.12 * peak / MIB)
-    axes.patch.set_visible(False)  # what is written below the program is seen through it
+    axes.patch.set_visible(False)  # keeps the parts below the program visible
     if limit is None:
         axes.yaxis.set_major_locator(MaxNLocator(nbins=3))
     else:
@@ -150,14 +150,14 @@ def _draw_transfer(axes: Axes, lane: Lane, limit: float | None, peak: float) -> 
 
 
 def _note_beside(axes: Axes, lane: Lane, note: str) -> None:
-    """A note in the free space right of a run that ended."""
+    """Draws a note in the free space right of a run that ended."""
     axes.annotate(
         note, xy=(lane.run.total_s, 0.5), xytext=(10, 0), textcoords="offset points", va="center", linespacing=1.45
     )
 
 
 def _draw_key(fig: FigureBase, transfer: str) -> None:
-    """Names the colours, in their order from top to bottom."""
+    """Draws the names of the colours, from top to bottom."""
     entries = [
         (COMPUTE_COLOUR, "the program computes"),
         (WAIT_COLOUR, "the program waits for its file"),

@@ -1,4 +1,4 @@
-"""For PyTorch's DataLoader. This module does not import torch: a DataLoader takes any iterable as its sampler."""
+"""Samplers for PyTorch's DataLoader. This module does not import torch: a DataLoader takes any iterable as sampler."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["FollowingSampler", "LocalitySampler"]
 
 
 class FollowingSampler:
-    """Wraps a sampler or a batch sampler: yields what it yields, and prefetches what comes next.
+    """Wraps a sampler or a batch sampler: yields its items unchanged, and prefetches the next ones.
 
     ``DataLoader(data, sampler=FollowingSampler(RandomSampler(data), file["images"]), num_workers=2)``. The sampler runs
-    in the main process, so that process has the file open through forebay; the workers open it themselves and find the
-    bytes in the node's cache. Errors are those of `forebay.follow`.
+    in the main process, so that process must have the file open through forebay. The workers open the file themselves
+    and find the bytes in the node's cache. Errors are those of `forebay.follow`.
     """
 
     def __init__(self, sampler: Any, dataset: Any, ahead: int = 256) -> None:
@@ -32,5 +32,5 @@ class FollowingSampler:
         return len(sized)
 
     def set_epoch(self, epoch: int) -> None:
-        """Passes the epoch on, as a DistributedSampler wants it."""
+        """Passes the epoch to the wrapped sampler, as a DistributedSampler needs it."""
         self.sampler.set_epoch(epoch)

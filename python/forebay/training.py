@@ -39,14 +39,14 @@ def report(**fields: object) -> None:
 
 @contextmanager
 def phase(name: str, epoch: int) -> Iterator[None]:
-    """Reports when the enclosed work began and ended."""
+    """Reports the begin and end of the enclosed work."""
     begin_ns = time.monotonic_ns()
     yield
     report(phase=name, epoch=epoch, begin_ns=begin_ns, end_ns=time.monotonic_ns())
 
 
 def run(data: str, epochs: int, batch: int, seed: int) -> None:
-    """Trains for `epochs` epochs, in batches of `batch` images, each epoch in an order of its own."""
+    """Trains for `epochs` epochs in batches of `batch` images, each epoch in its own order."""
     random = np.random.default_rng(seed)
     checksum = 0
     report(h5py=f"h5py {h5py.version.version} (HDF5 {h5py.version.hdf5_version})")

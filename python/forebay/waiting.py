@@ -1,4 +1,4 @@
-"""``forebay.wait``: until files hold everything that was staged of them."""
+"""``forebay.wait``: blocks until files have all their staged bytes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _FILE_WAIT_DURABLE = "forebay.file.wait_durable"  # include/forebay/operations.h
 
 
 class WaitFailed(ForebayError):
-    """A file does not hold everything, and waiting will not change that; the message says why."""
+    """A file lacks bytes, and waiting does not help. The message gives the reason."""
 
 
 def wait(*files: Any, timeout: float | None = None, sync: bool = True) -> bool:
-    """Waits until the files hold all that was staged of them so far, at most `timeout` seconds (None: for ever).
+    """Waits until the files have all bytes that were staged so far, at most `timeout` seconds (None: no limit).
 
-    A file is a path, whichever process of this node wrote it, or an open h5py.File. Of a file that is open here all
-    written bytes are flushed first. `sync` says whether the files are then also synced to their device; an open one
-    always is, and no timeout holds for it: h5py makes no other call meanwhile.
+    A file is a path, written by any process of this node, or an open h5py.File. `wait` first flushes a file that is
+    open here. With `sync` it then also syncs the files to their device. An open file is always synced, and ignores the
+    timeout: h5py makes no other call meanwhile.
 
-    Returns whether they do: False when the time is up. Raises WaitFailed when a process died and left something behind,
-    when one cannot write, or when nobody can tell; FileNotFoundError for a path that is not there; NotInstalled without
-    the command `forebay`; OSError when an open file's drain failed.
+    Returns False if the time is up. Raises WaitFailed if a process died and left bytes behind, if one cannot write, or
+    if the state is unknown; FileNotFoundError for a path that does not exist; NotInstalled without the command
+    `forebay`; OSError if an open file's drain failed.
     """
     paths = []
     for file in files:

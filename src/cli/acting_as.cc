@@ -54,18 +54,18 @@ Result<ActingAs> ActingAs::user(std::uint64_t user) {
     if (count < 0) return failed(errno);
     before.groups.resize(static_cast<std::size_t>(count));
     if (::getgroups(count, before.groups.data()) < 0) return failed(errno);
-    // Whose account nobody knows has the group of its own number.
+    // A user without a known account gets the group of the same number.
     std::vector<std::uint32_t> groups = groups_of(user);
     if (groups.empty()) groups.push_back(static_cast<std::uint32_t>(user));
     if (::setgroups(groups.size(), groups.data()) != 0) return failed(errno);
-    ActingAs acting{std::move(before)};   // from here on its end undoes it
+    ActingAs acting{std::move(before)};   // the destructor restores the identity from here on
     if (::setegid(groups.front()) != 0 || ::seteuid(static_cast<uid_t>(user)) != 0) return failed(errno);
     return acting;
 }
 
 ActingAs::~ActingAs() {
     if (!before_) return;
-    // A command that cannot be itself again must not go on.
+    // A command that cannot restore its identity must not continue.
     if (::seteuid(static_cast<uid_t>(before_->user)) != 0 || ::setegid(static_cast<gid_t>(before_->group)) != 0 ||
         ::setgroups(before_->groups.size(), before_->groups.data()) != 0)
         std::abort();

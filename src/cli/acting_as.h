@@ -1,5 +1,5 @@
-// Root looks at other users' logs as those users: files are found, read and written with their rights, and nobody can
-// make root write what the user could not.
+// Lets root read other users' logs with those users' rights. So no user can make root write a file that the user could
+// not write.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace forebay::cli {
 
-// The effective user and groups are those of `user` for as long as this lives. For the user that the command has
-// anyway, nothing changes. Not to be nested. kPermissionDenied: only root may.
+// Sets the effective user and groups to those of `user` during the lifetime of this object. Has no effect for the
+// command's own user. Must not be nested. kPermissionDenied: the caller is not root.
 class ActingAs {
   public:
     [[nodiscard]] static Result<ActingAs> user(std::uint64_t user);
@@ -27,13 +27,13 @@ class ActingAs {
         std::vector<std::uint32_t> groups;
     };
     explicit ActingAs(std::optional<Before> before) : before_(std::move(before)) {}
-    std::optional<Before> before_;   // none: nothing was changed
+    std::optional<Before> before_;   // none if the identity was not changed
 };
 
-// The groups of a user, the first one foremost; empty: nobody knows.
+// The groups of a user, the primary group first. Empty if they are unknown.
 [[nodiscard]] std::vector<std::uint32_t> groups_of(std::uint64_t user);
 
-// "alice (1000)", or "user 1000" where nobody knows the name.
+// Returns "alice (1000)", or "user 1000" if the name is unknown.
 [[nodiscard]] std::string name_of_user(std::uint64_t user);
 
 }   // namespace forebay::cli

@@ -1,4 +1,4 @@
-// What the figures of a run suggest to change, in words. Pure.
+// Advice: changes that the figures of a run suggest, in words. Pure.
 #pragma once
 
 #include <string>
@@ -11,20 +11,20 @@
 namespace forebay::cli {
 
 struct Advice {
-    std::string finding;   // what was seen, with its figure
-    std::string action;    // what to do about it
-    std::string option;    // of forebay, that acts on it; empty: it is the program's or the site's
+    std::string finding;   // the observation with its figure
+    std::string action;    // the suggested change
+    std::string option;    // the forebay option to change; empty if the program or the site must change
 };
 
-// How the writes to the files went, by the trace.
 struct WritesToFiles {
-    double bytes_per_s = 0;   // 0: not known
-    Alignment alignment;      // by adviser_stripe
+    double bytes_per_s = 0;   // 0 if unknown
+    Alignment alignment;      // relative to adviser_stripe
 };
-// The stripe that writes are compared with: the option's. What a file system tells of each file is not known here.
+// The stripe that writes are compared with: the value of the option. The stripes that a file system reports for its
+// files are not known here.
 [[nodiscard]] std::uint64_t adviser_stripe(const Options& options);
 
-// The most valuable first.
+// Returns the advice, the most valuable first.
 [[nodiscard]] std::vector<Advice> advice_for(const RunSummary& summary, const Options& options,
                                              const WritesToFiles& writes);
 

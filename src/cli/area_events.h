@@ -1,5 +1,5 @@
-// Wakes a command when something happens to the files that were asked for, or when directories of processes come and go
-// on the staging areas. Where the system gives no watches there is the interval only. Not thread-safe.
+// Wakes a command when the files in question change, or when process directories appear or vanish on the staging areas.
+// If inotify is unavailable, `wait` returns after the interval only. Not thread-safe.
 #pragma once
 
 #include <poll.h>
@@ -17,7 +17,7 @@ namespace forebay::cli {
 class AreaEvents {
   public:
     explicit AreaEvents(const Survey& asked) : descriptor_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
-        if (descriptor_ < 0) return;   // then there is the interval only
+        if (descriptor_ < 0) return;   // `wait` then uses the interval only
         for (const recover::Wanted& file : asked.files)
             (void)::inotify_add_watch(descriptor_, file.path.c_str(), IN_MODIFY | IN_CLOSE_WRITE);
         for (const UserAreas& user : asked.users)
@@ -40,7 +40,7 @@ class AreaEvents {
     }
 
   private:
-    // Events come in heaps, and a counter is lowered a moment after the write that it tells of.
+    // Events come in bursts, and a process lowers a counter shortly after the write that the counter counts.
     static constexpr std::chrono::milliseconds kSettle{10};
 
     const int descriptor_;

@@ -22,7 +22,7 @@ std::optional<std::string> contents_of(const std::string& path) {
     return text;
 }
 
-// The value of the variable in the text of /proc/PID/environ; nothing: it is not set.
+// Returns the variable's value from the text of /proc/PID/environ, or nullopt if it is not set.
 std::optional<std::string> job_in_environment(std::string_view text) {
     while (!text.empty()) {
         const std::string_view entry = text.substr(0, text.find('\0'));
@@ -33,7 +33,7 @@ std::optional<std::string> job_in_environment(std::string_view text) {
     return std::nullopt;
 }
 
-// Slurm's groups are named `…/job_17/step_0/…`.
+// Slurm names its control groups `…/job_17/step_0/…`.
 bool names_job(const std::string& groups, const std::string& job) {
     const std::string folder = fmt::format("/job_{}", job);
     for (std::size_t at = groups.find(folder); at != std::string::npos; at = groups.find(folder, at + 1)) {
@@ -51,7 +51,7 @@ std::string own_job() {
 }
 
 bool belongs_to_job(const area::ProcessIdentity& process, const std::string& job) {
-    if (!area::is_seen_running(process)) return true;   // another process may have that number here
+    if (!area::is_seen_running(process)) return true;   // the number may belong to another process here
     const auto environment = contents_of(fmt::format("/proc/{}/environ", process.pid));
     if (!environment) return true;
     if (const auto found = job_in_environment(*environment)) return *found == job;

@@ -1,4 +1,4 @@
-// `forebay cache`: what the read cache holds, and having it hold more or less.
+// `forebay cache`: shows the content of the read cache, and changes it.
 #include <fmt/format.h>
 #include <CLI/App.hpp>
 #include <CLI/Option.hpp>
@@ -76,7 +76,7 @@ struct Emptied {
     Status status;
 };
 
-// `left`: what is there still, now that the store is open.
+// `left` lists the replicas that remain after the store was opened.
 Emptied empty(cache::Store& store, const cache::ReplicaView& view, const std::vector<cache::ReplicaView>& left) {
     if (std::ranges::none_of(left, [&](const cache::ReplicaView& one) { return one.name == view.name; }))
         return {view, {view.bytes(), 0, true}, Status::ok()};
@@ -122,7 +122,7 @@ int evict(const CacheRequest& request) {
     const std::uint64_t now_ns = realtime_ns();
     const Status done = for_each_cache(asked.value(), unseen, [&](FoundCache found) {
         if (request.all) orphans += cache::remove_orphaned_parts(*found.folder);
-        // Listed before the store is opened, which removes what is left over.
+        // This list comes first, because opening the store removes leftovers.
         const auto views = cache::list_replicas(*found.folder);
         const auto store = open_store(std::move(found));
         FOREBAY_TRY(store.status());

@@ -1,4 +1,4 @@
-// The subcommands of `forebay cache`, as those of `forebay` (commands.h).
+// The subcommands of `forebay cache`, added as those of `forebay` (commands.h).
 #pragma once
 
 #include <CLI/App.hpp>
@@ -15,9 +15,9 @@ void add_cache_evict(CLI::App& cache, int& exit_status);
 void add_cache_pin(CLI::App& cache, int& exit_status);   // and unpin
 void add_cache_verify(CLI::App& cache, int& exit_status);
 
-// Tells of the failure of `forebay cache <command>`; returns the exit status.
+// Prints why `forebay cache <command>` failed. Returns the exit status.
 int complain_of_cache(const std::string& command, const Status& failure);
-// Tells which files of the command line are not cached. False: one of them is not there at all.
+// Prints the named files that are not cached. Returns false if one of them does not exist.
 [[nodiscard]] bool tell_uncached(const std::string& command, const Uncached& none, bool quiet);
 
 }   // namespace forebay::cli

@@ -1,4 +1,4 @@
-// `forebay cache prefetch`: files are read through the cache before a program needs them.
+// `forebay cache prefetch`: reads files through the cache before a program needs them.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -38,13 +38,13 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kPrefetchPiece = std::size_t{1} << 20;
-// A read stores nothing of a unit of which a fetch is under way, be it of a few other blocks. Then it is read again, as
-// long as that brings something; so many passes in a row may bring nothing.
+// A read stores no block of a unit while another fetch of the unit is in flight, even of other blocks. The command then
+// reads the file again, as long as that stores more. It gives up after this number of passes without progress.
 constexpr int kIdlePassesMax = 3;
 
 struct PrefetchRequest {
     std::vector<std::string> names;
-    std::string from;   // a file with a name in each line; "-": standard input; empty: none
+    std::string from;   // a file with a name in each line; "-" is standard input; empty: none
     std::string nls;
     bool json = false;
 };
@@ -53,7 +53,7 @@ struct Prefetched {
     std::string path;
     std::uint64_t size = 0, read_bytes = 0, cached_bytes = 0;
     double seconds = 0;
-    std::string problem;   // why not all of it is cached; empty: it is
+    std::string problem;   // why the file is not cached completely; empty if it is
 
     [[nodiscard]] std::uint64_t bytes_per_second() const {
         return seconds <= 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(read_bytes) / seconds);
@@ -91,15 +91,15 @@ class Prefetching {
   public:
     Prefetching(LoadedOptions loaded, bool terminal) : loaded_(std::move(loaded)), terminal_(terminal) {
         loaded_.options.read_cache = ReadCacheMode::kOn;
-        // What is fetched for others must outlive this process.
+        // Replicas that are fetched for others must outlive this process.
         loaded_.options.read_cache_lifetime = CacheLifetime::kPermanent;
         const std::string& servers = loaded_.options.read_cache_servers;
-        if (servers.empty() || loaded_.options.reads_from_job()) return;   // this process is none of a job's
+        if (servers.empty() || loaded_.options.reads_from_job()) return;   // this process belongs to no job
         auto asked = wire::CacheServers::create(servers, loaded_.options.server_key);
         if (asked) cache_.find_peers_by(wire::find_peers(std::move(asked).value()));
         else servers_problem_ = asked.status();
     }
-    // Option read_cache_servers cannot be used.
+    // Returns why option read_cache_servers is unusable, or ok.
     [[nodiscard]] const Status& servers_problem() const noexcept { return servers_problem_; }
 
     Prefetched operator()(const std::string& path, std::size_t number, std::size_t count) {
@@ -147,14 +147,14 @@ class Prefetching {
     }
 
   private:
-    // In order, and no faster than it is stored.
+    // Reads the file in order, and not faster than the cache stores it.
     cache::Aside read(cache::CachedFile& file, Prefetched& result, std::size_t number, std::size_t count) {
         std::vector<std::byte> piece(kPrefetchPiece);
         const auto begin = std::chrono::steady_clock::now();
         const double before = result.seconds;
         cache::Aside why = cache::Aside::kNone;
         result.read_bytes = 0;
-        // One of several devices that fails leaves the rest to the others.
+        // If one of several devices fails, the others continue.
         const auto goes_on = [&] {
             return why == cache::Aside::kNone || (why == cache::Aside::kFault && !file.unusable());
         };
@@ -223,7 +223,7 @@ ordered_json prefetched_as_json(const std::string& nls, const std::vector<Prefet
     return result;
 }
 
-// A file that is to be fetched, or why it cannot be: the others are.
+// A file to fetch, with a problem if it cannot be fetched. The other files are fetched anyway.
 Prefetched named(const std::string& name) {
     Prefetched file;
     std::error_code failed;
@@ -234,7 +234,7 @@ Prefetched named(const std::string& name) {
     return file;
 }
 
-// Of a directory the regular files in it and below, in the order of their names; links are not followed.
+// Returns a file, or the regular files in a directory and below, sorted by name. Does not follow links.
 std::vector<Prefetched> named_files(const std::string& name) {
     std::vector<Prefetched> files{named(name)};
     std::error_code failed;
@@ -252,7 +252,7 @@ std::vector<Prefetched> named_files(const std::string& name) {
     return files;
 }
 
-// False: it cannot be read.
+// Returns false if the list cannot be read.
 bool read_names(const std::string& from, std::vector<std::string>& names) {
     std::ifstream file;
     if (from != "-") file.open(from);

@@ -1,4 +1,4 @@
-// `forebay cache verify`: whether what is cached is what was stored, and what the files have.
+// `forebay cache verify`: compares cached bytes with their checksums and with the files.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -31,13 +31,13 @@ struct CacheVerifyRequest {
 struct Checked {
     cache::ReplicaView replica;
     cache::Replica::Verified bytes;
-    std::uint64_t units_left = 0;   // that a process was just storing
-    bool compared = false;          // with the file
-    std::string note;               // why not
-    bool unknown = false;           // something could not be looked at
+    std::uint64_t units_left = 0;   // units that a process was storing
+    bool compared = false;          // compared with the file
+    std::string note;               // why the file was not compared
+    bool unknown = false;           // a part was unreadable
 };
 
-// The file, if it is still the version that is cached; else the note says why not.
+// Opens the file if its version is the cached one. Otherwise notes the reason.
 std::unique_ptr<io::File> open_source(const Survey& asked, Checked& checked) {
     std::string path = checked.replica.path;
     for (const recover::Wanted& file : asked.files)

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::ordered_json;
 using State = cache::ReplicaView::State;
 
-// The last block counts as a whole one.
+// Counts the last block as a full one.
 std::uint64_t stored_of(const cache::ReplicaView& replica) {
     return std::min(replica.stored_bytes, replica.source.size);
 }
@@ -46,7 +46,6 @@ std::string used_of(const cache::AccountView& account) {
            (account.capacity_bytes == 0 ? "" : fmt::format(" of {}", format_size(account.capacity_bytes)));
 }
 
-// Of one replica: its bytes on each device.
 ordered_json devices_of(const CacheView& view, const cache::ReplicaView& replica) {
     ordered_json devices = ordered_json::array();
     devices.push_back({{"path", view.path}, {"stored_bytes", replica.device_bytes[0]}});

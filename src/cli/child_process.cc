@@ -23,7 +23,7 @@ constexpr std::array kForwardedSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
     std::vector<char*> result;
-    // posix_spawn takes char* const[] for historical reasons and changes nothing.
+    // posix_spawn takes char* const[] for historical reasons. It changes no string.
     for (const std::string& text : strings) result.push_back(const_cast<char*>(text.c_str()));
     result.push_back(nullptr);
     return result;
@@ -43,7 +43,7 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, const std::vector
     return child;
 }
 
-// The child's end, if it has ended.
+// Reads the child's exit status if it has ended.
 bool reap(pid_t child, ChildEnd& end) {
     int status = 0;
     if (::waitpid(child, &status, WNOHANG) != child) return false;
@@ -60,7 +60,7 @@ Result<ChildEnd> run_child(const std::vector<std::string>& arguments, const std:
     ::sigemptyset(&signals);
     for (const int number : kForwardedSignals) ::sigaddset(&signals, number);
     ::sigaddset(&signals, SIGCHLD);
-    // Whoever started us may have SIGCHLD ignored; then there would be no exit status to wait for.
+    // Our parent may ignore SIGCHLD. Then there would be no exit status to wait for.
     ::signal(SIGCHLD, SIG_DFL);
     if (::sigprocmask(SIG_BLOCK, &signals, &mask_before) != 0) return Status::from_errno(errno, "block signals");
     const int descriptor = ::signalfd(-1, &signals, SFD_CLOEXEC);

@@ -1,4 +1,4 @@
-// Running a program as a child that gets every signal we get.
+// Runs a program as a child and forwards all signals to it.
 #pragma once
 
 #include <sys/types.h>
@@ -13,15 +13,14 @@ namespace forebay::cli {
 
 struct ChildEnd {
     int exit_status = 0;
-    int signal = 0;   // that ended it; 0: it ended by itself
+    int signal = 0;   // that ended the child; 0 if it exited
 };
 
-// Starts `program` (searched in PATH) with these arguments (the program's name first) and environment,
-// waits for its end, and meanwhile forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and
-// SIGWINCH. A signal from the terminal is not forwarded: the kernel gave it to the child already.
-// Blocks. To be called once, before other threads exist: it changes the signal mask. kNotFound and
-// kPermissionDenied: there is no such program, or it cannot be executed.
-// While the child runs `look` is called with its process number, soon after the start and then ever more rarely.
+// Starts `program` (searched in PATH) with these arguments (the program's name first) and environment, and waits for
+// its end. Meanwhile forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH. Does not forward a
+// signal from the terminal, because the kernel sends it to the child too. Blocks. Call it once, before other threads
+// exist, because it changes the signal mask. kNotFound and kPermissionDenied: there is no such program, or it is not
+// executable. While the child runs, calls `look` with the child's process number, at growing intervals.
 [[nodiscard]] Result<ChildEnd> run_child(const std::vector<std::string>& arguments,
                                          const std::vector<std::string>& environment,
                                          const std::function<void(pid_t)>& look = {});

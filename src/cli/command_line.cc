@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::size_t kHelpColumns = 100, kHelpColumnsMin = 20;
 
-// Where the description of an option begins.
+// The column at which the description of an option begins.
 std::size_t name_columns() { return help_columns() * 3 / 10; }
 
 class HelpFormatter : public CLI::Formatter {
@@ -75,7 +75,7 @@ bool has_subcommands(const CLI::App& app) {
     return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
 }
 
-// The subcommand that was reached, and the words that lead to it.
+// Returns the innermost parsed subcommand, and the words that lead to it.
 std::pair<const CLI::App*, std::string> reached(const CLI::App& app) {
     const CLI::App* command = &app;
     std::string name = app.get_name();
@@ -91,7 +91,7 @@ int complain(std::string_view command, std::string_view what) {
     return kExitUsage;
 }
 
-// "--nls: 1 required TEXT missing" and the like, in plain words.
+// Rewrites "--nls: 1 required TEXT missing" and similar errors in plain words.
 std::string in_plain_words(const CLI::ParseError& error) {
     const std::string text = error.what();
     const auto ends = [&](std::string_view end) { return text.size() > end.size() && text.ends_with(end); };
@@ -111,9 +111,9 @@ std::string in_plain_words(const CLI::ParseError& error) {
     return text;
 }
 
-// Of what was typed and nobody asked for; what looks like an option may be misspelt.
+// Describes unexpected words. A word that looks like an option may be misspelt.
 std::string unexpected(const CLI::App& command, std::vector<std::string> words) {
-    std::erase(words, "--");   // it only parts the command's own words from the program's
+    std::erase(words, "--");   // separates the command's own words from the program's
     if (words.empty())
         for (const CLI::Option* option : command.get_options())
             if (option->get_positional() && option->get_required()) return option->get_name(true) + " is missing";
@@ -131,7 +131,7 @@ std::string unexpected(const CLI::App& command, std::vector<std::string> words) 
     return text;
 }
 
-// Whether the first words name a command. If not, that is told.
+// Returns true if the first words name a command. Otherwise prints an error.
 bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
     const CLI::App* at = &app;
     std::string name = app.get_name();
@@ -157,12 +157,12 @@ bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
     return true;
 }
 
-// `forebay run --report -- program` has left out the folder.
+// Refuses `forebay run --report -- program`, which lacks the folder.
 void refuse_values_left_out(CLI::App& app) {
     for (CLI::Option* option : app.get_options()) {
         if (option->get_type_size() == 0) continue;
         const bool positional = option->get_positional();
-        if (positional && option->get_name(true) == "PROGRAM") continue;   // its arguments are its own
+        if (positional && option->get_name(true) == "PROGRAM") continue;   // PROGRAM takes any arguments
         option->check(CLI::Validator(
             [positional](const std::string& value) -> std::string {
                 if (value.empty()) return positional ? "a name is empty" : "needs a value";
@@ -193,7 +193,7 @@ std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent
         text.remove_prefix(std::min(end + 1, text.size()));
         if (!first) result += "\n" + (line.empty() ? "" : std::string(indent, ' '));
         std::size_t column = first ? begin : indent;
-        // What a line begins with, blanks and what precedes two blanks, is what the lines after it are indented by.
+        // The indent of a line, and all text before two blanks, sets the indent of its continuation lines.
         const std::size_t blanks = std::min(line.find_first_not_of(' '), line.size());
         const std::size_t gap = line.find("  ", blanks);
         const std::size_t text_begin = gap == std::string_view::npos ? blanks : line.find_first_not_of(' ', gap);
@@ -202,7 +202,7 @@ std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent
         while (column + display_width(line) > columns) {
             std::size_t cut = line.rfind(' ', bytes_in_columns(line, columns - std::min(columns, column)));
             if (cut == std::string_view::npos || line.find_first_not_of(' ') > cut)
-                cut = line.find(' ', std::min(line.find_first_not_of(' '), line.size()));   // a word too long
+                cut = line.find(' ', std::min(line.find_first_not_of(' '), line.size()));   // a long word
             if (cut == std::string_view::npos) break;
             result += line.substr(0, cut);
             line.remove_prefix(cut);
@@ -239,13 +239,13 @@ int finish_output(std::string_view program, int exit_status) {
     const int error = errno != 0 ? errno : EIO;
     const std::string text = fmt::format("{}: {}\n", program,
                                          Status::from_errno(error, "write to standard output").message());
-    (void)std::fputs(text.c_str(), stderr);   // fmt::print throws where that cannot be written either
+    (void)std::fputs(text.c_str(), stderr);   // fmt::print would throw if stderr fails
     return exit_status == kExitFine ? kExitProblem : exit_status;
 }
 
 void fill_standard_descriptors() {
     for (int number = 0; number <= STDERR_FILENO; ++number)
-        if (::fcntl(number, F_GETFD) < 0 && errno == EBADF)   // the lowest that is free is this one
+        if (::fcntl(number, F_GETFD) < 0 && errno == EBADF)   // open takes the lowest free number, which is this one
             (void)::open("/dev/null", (number == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
 }
 
@@ -257,7 +257,7 @@ int parse_command_line(CLI::App& app, int argc, char** argv) {
     }
     if (!names_command(app, words)) return kExitUsage;
     refuse_values_left_out(app);
-    std::reverse(words.begin(), words.end());   // as the parser wants them
+    std::reverse(words.begin(), words.end());   // the parser takes the words in reverse order
     try {
         app.parse(std::move(words));
     } catch (const CLI::ParseError& error) {

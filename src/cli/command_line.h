@@ -1,5 +1,5 @@
-// A command line as a person types it: help that fits a screen, the word that was meant, and complaints of one line.
-// `forebay` and `forebay-torture` share it.
+// Command lines for people: help that fits the screen, suggestions for misspelt words, and one-line errors. `forebay`
+// and `forebay-torture` share it.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -13,34 +13,34 @@
 
 namespace forebay::cli {
 
-// No line of help is longer, unless a word is: COLUMNS where that is a smaller number, else 100.
+// The maximum length of a line of help, unless one word is longer: the smaller of COLUMNS and 100.
 [[nodiscard]] std::size_t help_columns();
 
-// The words of `text` in lines of at most `columns`. The first line begins at column `begin`, those after it are
-// indented by `indent`. A line break in `text` stays one.
+// Wraps `text` in lines of at most `columns`. The first line begins at column `begin`; the next lines are indented by
+// `indent`. Line breaks in `text` stay.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t begin, std::size_t indent,
                                   std::size_t columns = help_columns());
 
-// For the end of help: one line for each exit status.
+// Returns the end of a help text: one line for each exit status.
 [[nodiscard]] std::string exit_statuses(std::initializer_list<std::pair<std::string_view, std::string_view>> meanings);
 
-// Gives `app`, before subcommands are added to it, the layout of help described here.
+// Gives `app` the layout of help. Call it before you add subcommands.
 void set_up_help(CLI::App& app);
 
-// The option --nls DIR, which is `-o nls=DIR` in fewer characters: it is added to these settings.
+// Adds the option --nls DIR, a short form of `-o nls=DIR`. It is added to these settings.
 void add_nls_option(CLI::App& command, const std::shared_ptr<std::vector<std::string>>& settings);
 
-// Writes out what was printed. Returns `exit_status`, or kExitProblem in the place of kExitFine if standard output
-// could not be written, which is told on standard error. Once, at the end.
+// Flushes standard output. Returns `exit_status`. If the write fails, prints an error and returns kExitProblem instead
+// of kExitFine. Call it once, at the end.
 [[nodiscard]] int finish_output(std::string_view program, int exit_status);
 
-// A descriptor 0, 1 or 2 that is closed becomes one that cannot be written to or read from, so that no file takes its
-// number. Programs that are started get it closed. First of all.
+// Opens a closed descriptor 0, 1 or 2 as one that allows neither reads nor writes, so that no file gets its number.
+// Started programs inherit it closed. Call it first.
 void fill_standard_descriptors();
 
-// Parses, which runs the callback of a subcommand. `help`, `help COMMAND` and nothing at all, where a subcommand is
-// needed, print help. A value of an option that is empty, or begins with "--", is a mistake: it was left out. A mistake
-// is told on standard error. Returns kExitFine or kExitUsage.
+// Parses the command line, and runs the callback of the subcommand. `help`, `help COMMAND`, and no word where a
+// subcommand is needed, print help. An option value that is empty or begins with "--" is an error, because the value
+// was left out. Errors go to standard error. Returns kExitFine or kExitUsage.
 [[nodiscard]] int parse_command_line(CLI::App& app, int argc, char** argv);
 
 }   // namespace forebay::cli

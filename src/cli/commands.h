@@ -1,5 +1,5 @@
-// The subcommands of `forebay`. Each function adds one to the command line; what it does runs while the
-// command line is parsed and leaves its exit status in `exit_status`, which outlives the parser.
+// The subcommands of `forebay`. Each function adds one to the command line. The parser runs the subcommand, which
+// stores its exit status in `exit_status`. That variable must outlive the parser.
 #pragma once
 
 #include <CLI/App.hpp>

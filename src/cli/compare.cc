@@ -27,11 +27,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr std::size_t kToldMax = 20;   // differences; JSON has them all
+constexpr std::size_t kToldMax = 20;   // differences in the text output; JSON has all
 
 struct Difference {
     FolderDifference found;
-    bool same_content = false;       // by h5diff
+    bool same_content = false;       // according to h5diff
     bool differs_natively = false;   // two native runs differ there, too
 };
 
@@ -52,8 +52,8 @@ struct Comparison {
     }
 };
 
-// `run_child` leaves signals blocked. Here the mask is given back after each child, so that the next one, and this
-// process in between, can be interrupted.
+// `run_child` leaves signals blocked. This function restores the mask after each child, so that the next child, and
+// this process in between, can be interrupted.
 Result<ChildEnd> run_interruptible(const std::vector<std::string>& arguments,
                                    const std::vector<std::string>& environment) {
     sigset_t before;
@@ -65,10 +65,10 @@ Result<ChildEnd> run_interruptible(const std::vector<std::string>& arguments,
 
 bool ended_well(const Result<ChildEnd>& end) { return end && end.value().signal == 0 && end.value().exit_status == 0; }
 
-// A copy of a folder, in which the program runs. It goes away with this object, unless it is kept.
+// A copy of a folder in which the program runs. The destructor removes it, unless it is kept.
 class Copy {
   public:
-    // kUnavailable: `cp` has told why. Other errors: the copy cannot be made there.
+    // kUnavailable: `cp` has printed the reason. Other errors: the copy cannot be made there.
     [[nodiscard]] static Result<Copy> make(const fs::path& folder, const fs::path& beside, std::string_view kind) {
         std::string name = fmt::format("{}/{}.{}-XXXXXX", beside.string(), folder.filename().string(), kind);
         if (::mkdtemp(name.data()) == nullptr)
@@ -95,7 +95,7 @@ class Copy {
   private:
     explicit Copy(std::string path) : path_(std::move(path)) {}
 
-    // What the copying, and the run before, left in memory is written first: else the next run would be slowed by it.
+    // Syncs the data that the copy and the previous run left in memory. Otherwise that would slow down the next run.
     void settle() const {
         const int descriptor = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (descriptor < 0) return;
@@ -106,7 +106,7 @@ class Copy {
     std::string path_;
 };
 
-// Runs in a folder: this process goes there and comes back.
+// Runs in a folder: the constructor enters it, and the destructor returns.
 class WorkingFolder {
   public:
     explicit WorkingFolder(const std::string& folder)
@@ -158,7 +158,7 @@ class Comparing {
                 result.kept.push_back(native.value().keep());
                 result.kept.push_back(staged.value().keep());
             }
-            // Its next runs would end so, too; and whoever interrupts it wants no more of them.
+            // The next runs would end in the same way, and a user who interrupts the program wants no more runs.
             if (!result.equal() || result.native_end.signal != 0) break;
         }
         result.written_outside = changed_between(before, times_of(folder_));
@@ -196,7 +196,7 @@ class Comparing {
         return environment;
     }
 
-    // Where results differ the program may be one that never writes the same twice: a second native run tells.
+    // A program may write different bytes in each run. A second native run shows that.
     Status compare(const Copy& native, const Copy& staged, Comparison& result) {
         FolderComparison found = compare_folders(native.path(), staged.path());
         result.files = found.files;
@@ -216,7 +216,7 @@ class Comparing {
             const bool same_content = one.is_bytes && h5diff_finds_none(fs::path(native.path()) / one.path,
                                                                         fs::path(staged.path()) / one.path);
             const bool natively = differ_natively.contains(one.path);
-            // Of several runs the last one that differs there counts.
+            // If several runs differ at a path, the last one counts.
             std::erase_if(result.differences, [&](const Difference& known) { return known.found.path == one.path; });
             result.differences.push_back({std::move(one), same_content, natively});
         }

@@ -1,5 +1,5 @@
-// `forebay run --compare`: the program runs natively and with forebay, each time in a fresh copy of its folder, and the
-// results are compared. docs/comparing.md.
+// `forebay run --compare`: runs the program natively and with forebay, each time in a fresh copy of its folder, and
+// compares the results. See docs/comparing.md.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 namespace forebay::cli {
 
 struct CompareRequest {
-    std::string folder;   // that the program works in; empty: the working directory
-    std::string copies;   // where the copies are made; empty: beside the folder
-    unsigned runs = 1;    // of each kind, by turns
-    bool keep = false;    // the copies stay
+    std::string folder;   // the program's folder; empty: the working directory
+    std::string copies;   // the folder of the copies; empty: beside `folder`
+    unsigned runs = 1;    // number of runs of each kind, in turns
+    bool keep = false;    // keep the copies
     std::string json_path;
 };
 
-// Tells on standard error what was found. The exit status is kExitFine if all results are equal, kExitProblem if not,
-// or if that cannot be told, and the program's own if it ends natively with another than 0. Blocks.
+// Prints the differences on standard error. Returns kExitFine if all results are equal, kExitProblem if they differ or
+// the comparison failed. If the native program ends with another status than 0, returns that. Blocks.
 [[nodiscard]] int run_compared(const PreparedRun& prepared, const std::vector<std::string>& program,
                                const CompareRequest& request);
 

@@ -1,4 +1,4 @@
-// `forebay discard`: giving up what only the logs of dead processes hold.
+// `forebay discard`: deletes staged bytes that only the logs of dead processes hold.
 #include <fmt/format.h>
 #include <unistd.h>
 

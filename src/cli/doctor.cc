@@ -1,4 +1,4 @@
-// `forebay doctor`: would a program started here be staged, and if not, why?
+// `forebay doctor`: checks if a program started here would be staged, and explains why not.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
@@ -40,19 +40,19 @@ struct DoctorRequest {
     std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
 };
 
-// Everything that is found out, as the JSON that `--json` prints. Text output is made from it as well, so
-// the two cannot differ. `problems` keep a program from being staged; `notes` do not.
+// All findings, as the JSON that `--json` prints. The text output is made from the same data, so the two cannot differ.
+// A problem prevents staging; a note does not.
 class Examination {
   public:
     explicit Examination(const DoctorRequest& request) : request_(request) {}
 
     ordered_json conduct() {
         report_["forebay"]["version"] = kVersion;
-        // What `forebay run` would set, so that the options are those of a program started by it.
+        // The variables of `forebay run`, so that the options equal those of a program started by it.
         Result<Variables> variables = launch_variables(*request_.settings, "");
         if (!variables) problem(variables.status().message());
         const Variables added = variables ? variables.value() : Variables{};
-        for (std::string& notice : notices_with(added)) note(std::move(notice));   // programs tell them once
+        for (std::string& notice : notices_with(added)) note(std::move(notice));   // programs print them once
         LoadedOptions loaded = options_with(added);
         area::fit_to_staging_area(loaded);
         examine_plugin();
@@ -70,7 +70,7 @@ class Examination {
     void problem(std::string what) { problems_.push_back(std::move(what)); }
     void note(std::string what) { notes_.push_back(std::move(what)); }
 
-    // HDF5 and the plugin: one answers for the other.
+    // Examines HDF5 and the plugin together, because each is tested with the other.
     void examine_plugin() {
         ordered_json hdf5{{"prefix", nullptr},
                           {"version", nullptr},
@@ -103,7 +103,7 @@ class Examination {
                                           : ordered_json();
     }
 
-    // With the library that was asked for, which has to load; else with one that is here for this user.
+    // Probes with the requested library, which must load, or else with a library of this user.
     Result<PluginProbe> probe_with_a_library(const std::string& plugin, ordered_json& hdf5) {
         if (!request_.library.empty()) {
             auto probe = probe_plugin(plugin, request_.library);
@@ -130,7 +130,7 @@ class Examination {
         return std::move(choice).value().probe;
     }
 
-    // What HDF5 finds in a program that is started from this shell, without `forebay run`.
+    // Examines the plugin that HDF5 finds in a program started from this shell without `forebay run`.
     void examine_plugin_path() {
         const char* const connector = std::getenv("HDF5_VOL_CONNECTOR");
         const char* const path = std::getenv("HDF5_PLUGIN_PATH");
@@ -180,7 +180,7 @@ class Examination {
         plugin["registered"] = found.registered;
         plugin["message"] = found.plugin_message;
         hdf5["demands_signed_plugins"] = found.demands_signature;
-        // That is all there is to say of it.
+        // An old library explains the failure completely.
         if (found.library_loads && is_older_than_1_14(found.library_version))
             return problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
         if (found.demands_signature)
@@ -228,7 +228,7 @@ class Examination {
         report_["staging"] = std::move(staging);
     }
 
-    // One that holds bytes of the read cache only: a program is staged without it.
+    // A device that holds bytes of the read cache only. A program is staged without it.
     ordered_json examine_device(const StagingDevice& device, const LoadedOptions& loaded) {
         ordered_json found{{"path", device.path}, {"usable", false}, {"message", ""}, {"size", device.bytes}};
         if (device.bytes == 0) found["size"] = loaded.options.read_cache_size;
@@ -319,7 +319,7 @@ class Examination {
 
     void examine_leftovers() {
         const auto asked = survey({});
-        if (!asked) return;   // an option is wrong: told already
+        if (!asked) return;   // an invalid option is reported already
         std::uint64_t dead = 0, bytes = 0;
         std::set<std::string> processes;
         for (const UserAreas& user : asked.value().users)
@@ -360,7 +360,7 @@ std::string speed_of(const ordered_json& section) {
                        format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
 }
 
-// Prints the options that differ from their defaults, with where each was set.
+// Prints the options that differ from their defaults, and the origin of each value.
 void print_options(const ordered_json& options) {
     bool any = false;
     for (const auto& [name, option] : options.items()) {
@@ -423,7 +423,7 @@ void print_examined(const ordered_json& report) {
     print_options(report["options"]);
     for (const auto& note : report["notes"]) fmt::print("note: {}\n", text_of(note));
     for (const auto& problem : report["problems"]) fmt::print("problem: {}\n", text_of(problem));
-    // Only what was looked at is well.
+    // Only a part that was examined can be called good.
     if (!report["problems"].empty()) return;
     fmt::print("{}\n", has_hdf5 ? "All is well: programs started with forebay run are staged."
                                 : "What was looked at is well; whether an HDF5 loads the plugin was not tried.");
@@ -442,7 +442,8 @@ int examine(DoctorRequest& request) {
                                  request.program.front()));
             return kExitProblem;
         }
-        // Of several the first that will do: Debian's PyTorch loads HDF5 1.10 along with OpenCV and never calls it.
+        // Takes the first of several usable libraries. Debian's PyTorch loads HDF5 1.10 along with OpenCV and never
+        // calls it.
         const auto will_do = [](const std::string& library) {
             const auto probe = probe_plugin("", library);
             return probe && probe.value().library_loads && !is_older_than_1_14(probe.value().library_version);

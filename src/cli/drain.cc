@@ -1,5 +1,5 @@
-// `forebay drain`: until nothing is staged on this node any more, with what living processes drain and dead ones have
-// left. For the end of a job.
+// `forebay drain`: empties the staging areas of this node, for the end of a job. Living processes drain their logs; the
+// command recovers the logs of dead ones.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Counters of other processes change without a sign: so often they are read.
+// The interval at which the command reads counters of other processes, which change without an event.
 constexpr milliseconds kDrainLookInterval{250};
 
 struct DrainRequest {
@@ -62,7 +62,7 @@ int complain_of_drain(std::string_view what, int exit_status) {
     return exit_status;
 }
 
-// A failure that keeps the command from looking: nothing is known then of what is staged.
+// Maps a failure of the survey or recovery, after which the staged bytes are unknown.
 int exit_status_of_look(const Status& failure) {
     return failure.code() == Code::kInvalidArgument ? kExitUsage : kExitUnknown;
 }
@@ -91,7 +91,7 @@ class Draining {
   private:
     [[nodiscard]] bool endless() const noexcept { return !request_.timeout_ns; }
 
-    // What living processes of this job have in their logs only, one line for each file.
+    // Returns the outstanding bytes of living processes of this job, one line for each file.
     [[nodiscard]] Result<std::vector<std::string>> pending() {
         std::vector<std::string> lines;
         skipped_.clear();
@@ -131,7 +131,6 @@ class Draining {
                                         process.logged.front().path, process.pid));
     }
 
-    // Until nothing is pending, or the time is over.
     Status await_living() {
         const AreaEvents events(where_);
         for (;;) {
@@ -143,7 +142,7 @@ class Draining {
         }
     }
 
-    // Each user's files with that user's rights.
+    // Recovers each user's files with that user's rights.
     Result<recover::Report> bring_home() const {
         const auto outside = recover::Outside::real();
         if (!outside) return outside.status();
@@ -169,12 +168,12 @@ class Draining {
     const Survey& where_;
     const Clock::time_point deadline_;
     const std::string job_ = own_job();
-    // When last looked at: ledgers that cannot be read, and what processes of other jobs have in their logs.
+    // From the last call of `pending`: unreadable ledgers, and outstanding files of other jobs.
     std::vector<std::string> skipped_, of_other_jobs_;
 };
 
-// `with_others`: who have a file open and locked. What cannot be brought home stays in the log of a dead process, which
-// `status`, `wait` and `recover` find.
+// Recovers the files of one area. `with_others` is the patience with processes that lock a file. Bytes that are not
+// recovered stay in the log of a dead process, where `status`, `wait` and `recover` find them.
 Result<recover::Report> bring_home_from(io::Directory& area, io::Directory::Patience with_others) {
     auto outside = recover::Outside::real();
     if (!outside) return outside.status();
@@ -194,8 +193,8 @@ bool any_in_use(const recover::Report& report) {
     });
 }
 
-// Takes over the drains that a process leaves at its end (close=linger). That process waits for the confirmation. The
-// output is not read.
+// Takes over the drains that a process leaves at its end (close=linger). That process waits for the confirmation, and
+// ignores the output.
 int finish(const std::string& path) {
     if (const Status settled = io::settle_detached(); !settled)
         return complain_of_drain(settled.message(), kExitProblem);
@@ -205,14 +204,14 @@ int finish(const std::string& path) {
     const auto claim = io::Claim::make(fmt::format("{}/{}", area, area::kClosingFolder), name);
     if (!claim) return complain_of_drain(claim.status().message(), kExitProblem);
     const char ready = 1;
-    if (::write(io::kReadyDescriptor, &ready, 1) != 1) return kExitProblem;   // it waits for its drains itself
+    if (::write(io::kReadyDescriptor, &ready, 1) != 1) return kExitProblem;   // the process drains itself
     ::close(io::kReadyDescriptor);
     constexpr std::chrono::hours kTurn{1};
     while (!io::ProcessLock::await_end(path, std::string(area::kAliveFile), kTurn)) {
     }
     const auto directory = io::open_posix_directory(area);
     if (!directory) return complain_of_drain(directory.status().message(), kExitProblem);
-    // A program that has a file open, a reader as well, keeps its lock. The other files do not wait for that.
+    // A program locks each file that it has open, even for reading. The other files do not wait for that lock.
     auto report = bring_home_from(*directory.value(), io::Directory::Patience::kTry);
     if (report && any_in_use(report.value()))
         report = bring_home_from(*directory.value(), io::Directory::Patience::kWait);
@@ -243,7 +242,7 @@ void add_drain(CLI::App& app, int& exit_status) {
     command->add_option("--timeout", request->timeout, "Wait no longer than 30s, 5m, 2h; default: without end")
         ->type_name("TIME")
         ->check(why_no_duration);
-    command->add_option("--finish", request->finish)->group("");   // hidden: started at the end of a program
+    command->add_option("--finish", request->finish)->group("");   // hidden: a process starts it at its end
     command->add_flag("--json", request->json, "The report of what was recovered as JSON");
     command->footer(kDrainFooter +
                     exit_statuses({{"0", "nothing is staged any more, but by other jobs of Slurm"},

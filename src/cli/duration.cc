@@ -15,7 +15,7 @@ std::optional<std::uint64_t> parse_duration(std::string_view text) {
     else if (unit == "m" || unit == "min") seconds = 60;
     else if (unit == "h") seconds = 3600;
     else if (unit == "d") seconds = 86400;
-    // Signs, "inf" and "nan" are numbers for from_chars.
+    // This check excludes signs, "inf" and "nan", which from_chars accepts.
     const bool digits = !text.empty() && ((text[0] >= '0' && text[0] <= '9') || text[0] == '.');
     constexpr double kMost = 1e18;
     const double ns = number * seconds * 1e9;

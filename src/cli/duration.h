@@ -8,10 +8,10 @@
 
 namespace forebay::cli {
 
-// Nanoseconds; a number without a unit means seconds, and may have a fraction.
+// Returns nanoseconds. A number without a unit means seconds, and may have a fraction.
 [[nodiscard]] std::optional<std::uint64_t> parse_duration(std::string_view text);
 
-// For CLI::Option::check: what is wrong with `text`, or nothing.
+// Returns an error text for CLI::Option::check, empty if `text` is a duration.
 [[nodiscard]] std::string why_no_duration(const std::string& text);
 
 }   // namespace forebay::cli

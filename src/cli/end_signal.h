@@ -1,7 +1,6 @@
-// Readable once somebody wants this process to end (SIGTERM, SIGINT). From `take` on, whether one has come or not, the
-// next such signal does what it does by default. In a forked child it tells of the child's signals.
-//
-// To be made before any thread, which inherits what is blocked. Thread-safety: one thread. Nothing blocks.
+// A descriptor that becomes readable at SIGTERM or SIGINT. After `take`, with or without a signal before, the next such
+// signal has its default effect. In a forked child it reports the child's signals.
+// Create it before any thread, because threads inherit the blocked signals. Thread-safety: one thread. No call blocks.
 #pragma once
 
 #include <sys/signalfd.h>

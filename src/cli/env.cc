@@ -1,4 +1,4 @@
-// `forebay env`: lines for a shell to evaluate.
+// `forebay env`: prints lines for a shell to evaluate.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace forebay::cli {
 
 namespace {
 
-// In single quotes nothing is special but the quote itself.
+// Single quotes protect every character but the quote itself.
 std::string quoted_for_sh(std::string_view text) {
     std::string result = "'";
     for (const char c : text)
@@ -42,8 +42,8 @@ std::string quoted_for_csh(std::string_view text) {
     return result + "'";
 }
 
-// What `forebay env` has changed, for `forebay env --off`: a word for each variable, "NAME=set" if there was none
-// before, else "NAME=set=before", the values without the characters that part them.
+// The changes of `forebay env`, for `forebay env --off`. Each variable has a word: "NAME=set" if it had no value
+// before, else "NAME=set=before". The values are escaped, so that no separator is in them.
 constexpr const char* kEnvVariable = "FOREBAY_ENV";
 
 struct Change {
@@ -105,7 +105,7 @@ void print_set(bool csh, const std::string& name, const std::optional<std::strin
     else fmt::print("export {}={};\n", name, quoted_for_sh(*value));
 }
 
-// Each variable as it was before, unless it was changed since; then forebay's part of it goes.
+// Restores each variable, unless it was changed since. Then only forebay's part of the value is removed.
 int print_off(bool csh) {
     Changes changes = changes_of_shell();
     for (const auto& [name, change] : changes)
@@ -139,16 +139,16 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
         fmt::print(stderr, "forebay env: {}\n", variables.status().message());
         return kExitUsage;
     }
-    variables.value().erase(kGivenVariable);   // whoever evaluates this sets variables
+    variables.value().erase(kGivenVariable);   // the user of `forebay env` sets variables
     if (const LoadedOptions loaded = options_with(variables.value()); !loaded.problems.empty()) {
         for (const Status& problem : loaded.problems) fmt::print(stderr, "forebay env: {}\n", problem.message());
         return kExitUsage;
     }
-    // The semicolons keep the lines apart where a shell joins them, as eval `forebay env` does.
+    // The semicolons separate the lines in a shell that joins them, as eval `forebay env` does.
     Changes changes = changes_of_shell();
     for (const auto& [name, value] : variables.value()) {
         const auto known = changes.find(name);
-        // A second `env` in a shell goes on from the first, unless somebody has set the variable in between.
+        // A second `env` in a shell continues from the first, unless the variable was changed in between.
         if (known != changes.end() && present(name) == known->second.set) known->second.set = value;
         else changes.insert_or_assign(name, Change{value, present(name)});
         print_set(csh, name, value);

@@ -4,13 +4,13 @@
 namespace forebay::cli {
 
 inline constexpr int kExitFine = 0;
-inline constexpr int kExitProblem = 1;   // what was asked about is not as it should be
-inline constexpr int kExitUsage = 2;     // the command line, or an option's value
-inline constexpr int kExitUnknown = 3;   // nobody can tell: something could not be looked into
-inline constexpr int kExitAtWork = 4;    // status --check: staged bytes are on their way
+inline constexpr int kExitProblem = 1;   // a check failed
+inline constexpr int kExitUsage = 2;     // wrong command line or option value
+inline constexpr int kExitUnknown = 3;   // unknown: a directory or file could not be read
+inline constexpr int kExitAtWork = 4;    // status --check: the drain of staged bytes goes on
 inline constexpr int kExitInternal = 70;
 inline constexpr int kExitNotDrained = 74;       // run: staged bytes did not reach their file
-inline constexpr int kExitNotExecutable = 126;   // run, as shells have it
+inline constexpr int kExitNotExecutable = 126;   // run: as in shells
 inline constexpr int kExitNotFound = 127;
 inline constexpr int kExitSignal = 128;   // run: plus the signal's number
 

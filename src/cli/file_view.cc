@@ -10,13 +10,13 @@ namespace {
 
 using Identity = std::pair<std::uint64_t, std::uint64_t>;
 
-// Ledgers without an identity tell files apart by their paths.
+// Ledgers without an identity distinguish files by path.
 using Key = std::pair<Identity, std::string>;
 Key key_of(std::uint64_t device, std::uint64_t inode, const std::string& path) {
     return {{device, inode}, device == 0 && inode == 0 ? path : std::string()};
 }
 
-// Of several processes the one whose board names one of the others drains for them.
+// Finds the drainer of several processes: its board names one of the others.
 void find_drainers(FileView& file) {
     for (FileMember& member : file.members) {
         for (const ledger::SharedFile& shared : member.process->shared) {
@@ -24,7 +24,7 @@ void find_drainers(FileView& file) {
                 return other.process != member.process &&
                        std::find(shared.pids.begin(), shared.pids.end(), other.process->pid) != shared.pids.end();
             });
-            const bool alone = shared.pids == std::vector<std::uint64_t>{member.process->pid};   // on its node
+            const bool alone = shared.pids == std::vector<std::uint64_t>{member.process->pid};   // alone on its node
             if (!ours && !alone) continue;
             member.drains = true;
             file.pending += shared.unfollowed_bytes;
@@ -37,7 +37,7 @@ FileState file_state_of(const FileView& file) {
     const bool alive = std::any_of(file.members.begin(), file.members.end(),
                                    [](const FileMember& member) { return member.process->alive; });
     if (alive) return file.sum.error != 0 && file.pending > 0 ? FileState::kFailing : FileState::kAtWork;
-    // A log of which the ledger says nothing may hold anything.
+    // A log without an entry in the ledger may hold any bytes.
     const bool counted = std::any_of(file.members.begin(), file.members.end(),
                                      [](const FileMember& member) { return member.counters != nullptr; });
     return counted && file.pending == 0 ? FileState::kDrained : FileState::kLeftBehind;

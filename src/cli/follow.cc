@@ -1,4 +1,4 @@
-// `forebay follow`: one line for each commit of a file that a program writes through a staging server.
+// `forebay follow`: prints one line for each commit of a file that a program writes through a staging server.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -30,7 +30,7 @@ using Writer = wire::Commits::Writer;
 struct FollowRequest {
     std::string file;
     std::string server;
-    std::uint64_t count = 0;   // 0: without end
+    std::uint64_t count = 0;   // 0 means no limit
     bool json = false;
 };
 
@@ -47,7 +47,7 @@ void print(const wire::Commit& commit, bool json) {
     } else {
         fmt::print("{:>6}  {}  {:>10}\n", commit.number, local_time(commit.time_ns), format_size(commit.bytes));
     }
-    std::fflush(stdout);   // whoever reads them acts on each
+    std::fflush(stdout);   // a reader acts on each line
 }
 
 int follow(wire::CommitStream& stream, const FollowRequest& request, const EndSignal& end) {
@@ -88,7 +88,7 @@ int run_follow(const FollowRequest& request) {
     address.value().key_file = loaded.options.server_key;
     auto stream = wire::CommitStream::open(address.value(), path, identity.value(), loaded.options.patience);
     if (!stream) return complain_of_follow(stream.status().message(), kExitProblem);
-    const EndSignal end;   // until now a signal ends it as it does by default
+    const EndSignal end;   // created late, so that a signal ends the setup by default
     return follow(stream.value(), request, end);
 }
 

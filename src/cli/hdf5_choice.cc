@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kLinkerName = "libhdf5.so";
-// The connector is left out: the plugin is not asked for here.
+// The connector is removed from the environment, because this run does not need the plugin.
 constexpr const char* kImportH5py = "import os\n"
                                     "os.environ.pop('HDF5_VOL_CONNECTOR', None)\n"
                                     "try:\n"
@@ -31,7 +31,7 @@ constexpr const char* kImportH5py = "import os\n"
                                     "except BaseException:\n"
                                     "    pass\n";
 
-// The line with which a compiler script of HDF5 would compile; empty: there is no such script.
+// Returns the compile command of HDF5's compiler script, or an empty text if there is no such script.
 std::string compiler_line(const std::string& script) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::popen((script + " -show 2>/dev/null").c_str(), "re"),
                                                                  &::pclose);
@@ -45,7 +45,7 @@ std::string compiler_line(const std::string& script) {
     return line;
 }
 
-// The libhdf5 in the folders that the line names: with -L, with an rpath, or by a library of HDF5 in them.
+// Returns the libhdf5 of each folder in the line: from -L, an rpath, or a library of HDF5 there.
 std::vector<std::string> libraries_of_compiler(const std::string& script) {
     std::vector<std::string> found;
     std::istringstream words(compiler_line(script));
@@ -79,7 +79,7 @@ class Choosing {
             for (const std::string& library : loaded.value())
                 if (try_one(library)) return std::move(choice_);
         FOREBAY_TRY(failure_);
-        // The dynamic linker can still say whether the plugin itself is whole.
+        // Without a usable HDF5, the dynamic linker can still check the plugin itself.
         auto alone = probe_plugin(plugin_, "");
         FOREBAY_TRY(alone.status());
         choice_.probe = std::move(alone).value();
@@ -91,7 +91,7 @@ class Choosing {
         choice_.passed_over.push_back({std::move(library), std::move(reason), too_old});
     }
 
-    // True: the search is over.
+    // Returns true if the search is over.
     bool try_one(const std::string& library) {
         const bool known = std::ranges::any_of(choice_.passed_over,
                                                [&](const PassedOver& one) { return one.library == library; });

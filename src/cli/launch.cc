@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kConnector = "forebay", kCacheVolConnector = "cache_ext";
-// Where HDF5 looks by itself; setting the variable replaces it, and with it filters that were found there.
+// HDF5's default folder. Setting the variable replaces it, and hides the filters there.
 constexpr const char* kDefaultPluginFolder = "/usr/local/hdf5/lib/plugin";
 
 std::string variable(const char* name) {
@@ -26,7 +26,7 @@ std::string variable(const char* name) {
     return value != nullptr ? value : "";
 }
 
-// The connector's own string without its name: "forebay nls=/local" is "nls=/local".
+// Returns the connector string without the name: "forebay nls=/local" gives "nls=/local".
 std::string info_of(const std::string& connector) {
     const std::size_t blank = connector.find_first_of(" \t");
     return blank == std::string::npos ? "" : connector.substr(blank + 1);
@@ -34,7 +34,8 @@ std::string info_of(const std::string& connector) {
 
 Result<std::string> absolute(const OptionSpec& spec, const std::string& value) {
     if (spec.type != OptionType::kPath || value.empty() || value.front() == '/') return value;
-    // What is refused as it was given, such as `on`, must not become a path. Directories are refused as relative only.
+    // Checks the value as given, because a wrong value such as `on` must not become a path. The check would refuse any
+    // relative directory, so it skips nls and registry.
     if (spec.name != "nls" && spec.name != "registry") FOREBAY_TRY(check_option(spec.name, value, "-o"));
     std::error_code error;
     const fs::path path = fs::absolute(value, error);
@@ -52,7 +53,7 @@ std::string plugin_path_with(const std::string& folder) {
 
 std::string_view name_of(std::string_view connector) { return connector.substr(0, connector.find_first_of(" \t")); }
 
-// Whether FOREBAY_FOLLOW says so; the Python package has the same words (loader_hook.py).
+// Returns true if FOREBAY_FOLLOW switches it off. The Python package accepts the same words (loader_hook.py).
 bool following_is_off() {
     std::string value = variable("FOREBAY_FOLLOW");
     for (char& c : value) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -109,7 +110,7 @@ std::optional<std::string> python_startup_folder() {
     const Result<std::string> self = own_path();
     if (!self || following_is_off()) return std::nullopt;
     const fs::path prefix = fs::path(self.value()).parent_path().parent_path();
-    // In a wheel the prefix is the package; a build folder is two below the checkout.
+    // In a wheel the prefix is the package. A build folder is two levels below the checkout.
     std::vector<fs::path> packages{prefix};
     std::error_code error;
     if (fs::exists(prefix / "CMakeCache.txt", error))
@@ -134,7 +135,7 @@ Result<Variables> launch_variables(const std::vector<std::string>& settings, con
     if (name_of(connector) != kConnector && !names_cache_vol(connector))
         return Status(Code::kInvalidArgument, fmt::format("{} is set to '{}', another connector: unset it first",
                                                           kConnectorVariable, connector));
-    // A connector string beats the environment, so what is asked for now has to be in it as well.
+    // A connector string beats the environment. So the new settings must be in it as well.
     const bool has_info = !info_of(connector).empty();
     Variables variables;
     for (const std::string& setting : settings) {
@@ -226,7 +227,7 @@ std::vector<std::string> native_environment(const std::string& folder) {
     if (path != variable(kPluginVariable)) changed[kPluginVariable] = path;
     if (name_of(connector) == kConnector || names_cache_vol(connector)) changed[kConnectorVariable] = "";
     std::vector<std::string> result = environment_with(changed);
-    // HDF5 takes an empty connector's name, or plugin folder, for one.
+    // HDF5 would take an empty connector name, or plugin folder, as a value.
     std::erase_if(result, [&](const std::string& entry) {
         return entry == std::string(kConnectorVariable) + "=" ||
                (path.empty() && entry == std::string(kPluginVariable) + "=");

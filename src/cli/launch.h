@@ -1,4 +1,4 @@
-// What a program needs in its environment to be staged: the connector, the plugin's folder, options.
+// The environment variables that make a program stage: the connector, the plugin's folder, options.
 #pragma once
 
 #include <functional>
@@ -13,58 +13,56 @@
 
 namespace forebay::cli {
 
-// The folder that holds the plugin, found relative to this executable: beside bin/ in a build folder,
-// at its place below the prefix once installed. kNotFound names where it was looked for.
+// Finds the folder of the plugin relative to this executable: beside bin/ in a build folder, or at its installed place
+// below the prefix. The message of kNotFound names the searched places.
 [[nodiscard]] Result<std::string> plugin_folder();
-// The plugin's file in that folder.
 [[nodiscard]] std::optional<std::string> plugin_file(const std::string& folder);
-// This executable.
 [[nodiscard]] Result<std::string> own_path();
 
 inline constexpr const char* kConnectorVariable = "HDF5_VOL_CONNECTOR";
 inline constexpr const char* kPluginVariable = "HDF5_PLUGIN_PATH";
-// In the place of Cache VOL: its connector's name, the folder of that plugin, and its file there.
+// Names of Cache VOL, which forebay replaces: the connector's name, the plugin's folder, and its file.
 [[nodiscard]] bool names_cache_vol(std::string_view connector);
 [[nodiscard]] std::string cache_vol_folder(const std::string& plugin_folder);
 inline constexpr const char* kCacheVolPlugin = "libh5cache_vol.so";
-// Whether a value of the latter has the folder in it.
+// Returns true if the value of HDF5_PLUGIN_PATH contains the folder.
 [[nodiscard]] bool names_folder(std::string_view plugin_path, std::string_view folder);
 
-// The package's folder with the module that each Python of a program imports at its start, which follows DataLoaders
-// (python/forebay/startup). Nothing if this installation has no Python package, or FOREBAY_FOLLOW switches it off.
+// The package's folder with the module that each Python of a program imports at its start. The module follows
+// DataLoaders (python/forebay/startup). Nullopt if this installation has no Python package, or FOREBAY_FOLLOW switches
+// it off.
 [[nodiscard]] std::optional<std::string> python_startup_folder();
 inline constexpr const char* kPythonPathVariable = "PYTHONPATH";
-// Our PYTHONPATH with that folder in front, unless it is in there already.
+// Returns our PYTHONPATH with that folder in front, unless it is in there already.
 [[nodiscard]] std::string python_path_with(const std::string& folder);
 
-// Variables to set, by name.
 using Variables = std::map<std::string, std::string>;
 
-// HDF5_VOL_CONNECTOR, HDF5_PLUGIN_PATH, and one FOREBAY_* for each "key=value" of `settings`, which are
-// checked against the option table. Relative paths in settings become absolute. A connector string of
-// forebay, or of Cache VOL, that is set already is kept, and a setting overrides what it says.
-// kInvalidArgument: a bad setting, or another connector is set. `folder` is the plugin's.
+// Returns HDF5_VOL_CONNECTOR, HDF5_PLUGIN_PATH, and one FOREBAY_* for each "key=value" of `settings`, checked against
+// the option table. Relative paths in settings become absolute. An existing connector string of forebay, or of Cache
+// VOL, is kept; a setting overrides its values. kInvalidArgument: a setting is wrong, or another connector is set.
+// `folder` is the plugin's.
 [[nodiscard]] Result<Variables> launch_variables(const std::vector<std::string>& settings, const std::string& folder);
 
-// A staging area that is named with --nls has to be there: otherwise nothing would be staged, and a mistyped name would
-// come to light at the end only. kInvalidArgument: there is no such directory, or it cannot be written to.
+// Checks that a staging area named with --nls exists. Otherwise a mistyped name would show only at the end, when no
+// file was staged. kInvalidArgument: there is no such directory, or it is not writable.
 [[nodiscard]] Status check_named_area(const std::vector<std::string>& settings);
 
-// Says in the environment of a program which of its variables come from -o.
+// The variable that tells a program which of its variables come from -o.
 inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 
-// The options that a program sees which is started with these variables in addition to our own.
+// The options of a program that starts with these variables in addition to our own.
 [[nodiscard]] LoadedOptions options_with(const Variables& variables);
-// What of its connector string for Cache VOL, and of that configuration, is not done as written; one sentence each.
+// The parts of the program's Cache VOL connector string and configuration that forebay ignores or changes, one sentence
+// each.
 [[nodiscard]] std::vector<std::string> notices_with(const Variables& variables);
 
-// HDF5_PLUGIN_PATH of our own environment without the plugin's folder.
 [[nodiscard]] std::string plugin_path_without(const std::string& folder);
 
-// The whole environment with forebay switched off: a program started with it runs natively.
+// The complete environment without forebay. A program started with it runs natively.
 [[nodiscard]] std::vector<std::string> native_environment(const std::string& folder);
 
-// The whole environment, with the variables set, as "NAME=value".
+// The complete environment with the variables set, as "NAME=value".
 [[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
 
 }   // namespace forebay::cli

@@ -21,7 +21,7 @@ Result<std::vector<std::string>> hdf5_libraries_of(const std::vector<std::string
     std::string folder = fmt::format("{}/forebay-doctor-XXXXXX",
                                      temporary != nullptr && *temporary == '/' ? temporary : "/tmp");
     if (::mkdtemp(folder.data()) == nullptr) return Status::from_errno(errno, "create " + folder);
-    // The linker makes a file for each process.
+    // The linker writes one file for each process.
     const auto end = run_child(program,
                                environment_with({{"LD_DEBUG", "libs"}, {"LD_DEBUG_OUTPUT", folder + "/loaded"}}));
     std::vector<std::string> found;

@@ -1,4 +1,4 @@
-// Which libhdf5 a program loads.
+// Finds the libhdf5 that a program loads.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace forebay::cli {
 
-// Runs the program to its end, as run_child does, and has the dynamic linker list what it and all that it starts load.
-// In the order of loading; empty: no libhdf5, or one that is linked statically. kNotFound, kPermissionDenied: there is
-// no such program, or it cannot be executed.
+// Runs the program to its end, as run_child does, while the dynamic linker lists the libraries of the program and its
+// children. Returns them in the order of loading. Empty: the program loads no libhdf5, or links it statically.
+// kNotFound, kPermissionDenied: there is no such program, or it is not executable.
 [[nodiscard]] Result<std::vector<std::string>> hdf5_libraries_of(const std::vector<std::string>& program);
 
 }   // namespace forebay::cli

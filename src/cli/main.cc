@@ -1,4 +1,3 @@
-// The `forebay` command.
 #include <fmt/format.h>
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -67,7 +66,7 @@ int main(int argc, char** argv) {
     } catch (const std::system_error& error) {
         errno = error.code().value();
         if (std::ferror(stdout) != 0) return forebay::cli::finish_output("forebay", forebay::cli::kExitFine);
-        if (std::ferror(stderr) != 0) return forebay::cli::kExitProblem;   // there is nobody to tell
+        if (std::ferror(stderr) != 0) return forebay::cli::kExitProblem;   // no message can be printed
         std::fprintf(stderr, "forebay: internal error: %s\n", error.what());
         return forebay::cli::kExitInternal;
     } catch (const std::exception& error) {

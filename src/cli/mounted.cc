@@ -25,7 +25,6 @@ std::optional<std::uint64_t> device_of(const fs::path& path) {
     return static_cast<std::uint64_t>(facts.st_dev);
 }
 
-// Of the nearest directory that is there.
 std::optional<std::uint64_t> device_above(fs::path path) {
     while (path.has_parent_path() && path != path.parent_path()) {
         path = path.parent_path();
@@ -34,7 +33,7 @@ std::optional<std::uint64_t> device_above(fs::path path) {
     return std::nullopt;
 }
 
-// Whether processes have directories there, or the read cache holds anything.
+// Returns true if the area has process directories or cached files, or is unreadable.
 bool is_in_use(const std::string& nls) {
     const fs::path area = fs::path(nls) / area::staging_folder();
     std::error_code error;
@@ -43,10 +42,10 @@ bool is_in_use(const std::string& nls) {
     error.clear();
     for (fs::directory_iterator entry(area, error), end; !error && entry != end; entry.increment(error))
         if (area::owner_of_directory(entry->path().filename().string())) return true;
-    return error && error != std::errc::no_such_file_or_directory;   // then nobody can tell
+    return error && error != std::errc::no_such_file_or_directory;   // unknown, so assume that it is in use
 }
 
-// Some process that may be looked at has it mounted, in its own view of the file systems.
+// Returns true if a visible process has it mounted, in its own mount namespace.
 bool is_mounted_anywhere(std::uint64_t device) {
     const std::string number = fmt::format("{}:{}", ::major(device), ::minor(device));
     std::error_code error;
@@ -68,15 +67,14 @@ AreaState state_of(const area::RegisteredArea& area) {
     const bool same_boot = !self || area::to_text(self.value().boot_id) == area.boot_id;
     errno = 0;
     const auto device = device_of(area.nls);
-    if (!device && errno != ENOENT && errno != ENOTDIR)
-        return AreaState::kInUse;   // whoever looks into it finds out why
+    if (!device && errno != ENOENT && errno != ENOTDIR) return AreaState::kInUse;   // a later access reports the error
     const bool same_device = (device ? device : device_above(area.nls)) == area.device;
     if (same_device || !same_boot)
         if (is_in_use(area.nls)) return AreaState::kInUse;
     if (same_device) return AreaState::kGone;
     if (area.in_memory && (!same_boot || !is_mounted_anywhere(area.device))) return AreaState::kGone;
-    // After a restart a device may have another number. What is not even empty is no place where it is still to be
-    // mounted.
+    // After a restart a device may have another number. A directory with files in it is no mount point that waits for
+    // its file system.
     std::error_code error;
     if (!same_boot && device && !fs::is_empty(area.nls, error) && !error) return AreaState::kGone;
     return AreaState::kElsewhere;

@@ -1,5 +1,4 @@
-// What can be seen of file systems from here: whether one is mounted where the registry of staging areas says, or
-// anywhere.
+// Tells if the file system of a registered staging area is mounted, at its place or elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,14 @@
 namespace forebay::cli {
 
 enum class AreaState {
-    kInUse,       // process directories are in it, or cached files
-    kGone,        // nothing is in it, and nothing can be
-    kElsewhere,   // another file system, or none, is where it was: what it holds cannot be seen
+    kInUse,       // the area has process directories or cached files
+    kGone,        // the area is empty, and stays empty
+    kElsewhere,   // another file system, or none, is at that place, so its content is unknown
 };
-// Of an area of the effective user.
+// The state of an area of the effective user.
 [[nodiscard]] AreaState state_of(const area::RegisteredArea& area);
 
-// Whether more than its mode says who may write to a file.
+// Returns true if an access list adds to the file's mode.
 [[nodiscard]] bool has_access_list(const std::string& path);
 
 }   // namespace forebay::cli

@@ -1,4 +1,4 @@
-// `forebay options`: the option table, for people and as the page docs/options.md.
+// `forebay options`: prints the option table, for people and as the page docs/options.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMeaningMin = 34, kMeaningIndent = 4;   // columns
 
-// The options that people set. The others are for special cases and for measurements.
+// The common options. The others are for special cases and for measurements.
 constexpr std::array<std::string_view, 14> kCommon{
     "stage",    "nls",      "size", "full",       "flush",           "close",    "durability",
     "on_error", "patience", "mpi",  "read_cache", "read_cache_size", "prefetch", "server",
@@ -40,7 +40,7 @@ void print_table(bool all) {
         name_width = std::max(name_width, spec.name.size());
         default_width = std::max(default_width, spec.default_text.size());
     }
-    // On a narrow screen the meaning stands below the name.
+    // On a narrow screen the meaning is below the name.
     const bool narrow = help_columns() < name_width + default_width + kMeaningMin;
     const std::size_t column = narrow ? kMeaningIndent : name_width + default_width + 4;
     const std::string between = narrow ? "\n" + std::string(kMeaningIndent, ' ') : "  ";
@@ -48,7 +48,7 @@ void print_table(bool all) {
     fmt::print("{:<{}}  {:<{}}{}{}\n", "option", name_width, "default", shown_width, between, "meaning");
     for (const OptionSpec& spec : shown) {
         const std::string range = option_range(spec);
-        // A choice has a line for each of its values.
+        // Each value of a choice has its own line.
         const bool listed = range.empty() || spec.doc.find('\n') != std::string_view::npos;
         fmt::print("{:<{}}  {:<{}}{}{}\n", spec.name, name_width, spec.default_text, shown_width, between,
                    wrapped(listed ? std::string(spec.doc) : fmt::format("{} [{}]", spec.doc, range), column, column));
@@ -76,7 +76,7 @@ void add_options(CLI::App& app, int& exit_status) {
     command->callback([markdown, all, &exit_status] {
         if (*markdown) fmt::print("{}", options_as_markdown());
         else print_table(*all);
-        // As every command: what is set here and cannot be used is told of.
+        // Like every command, this one reports invalid settings of the environment.
         const LoadedOptions loaded = options_with({});
         for (const Status& problem : loaded.problems) fmt::print(stderr, "forebay options: {}\n", problem.message());
         exit_status = loaded.problems.empty() ? kExitFine : kExitUsage;

@@ -42,7 +42,6 @@ Function* symbol(void* library, const char* name) {
     return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// HDF5's error stack as it prints it.
 std::string error_stack(void* library) {
     auto* print = symbol<int(std::int64_t, std::FILE*)>(library, "H5Eprint2");
     char* text = nullptr;
@@ -56,14 +55,14 @@ std::string error_stack(void* library) {
     return result;
 }
 
-// HDF5's words for a plugin that nobody it trusts has signed: H5PLint.c and H5PLsig.c of HDF5 2. It says nothing else
-// of the demand, in no call and no header.
+// HDF5's words for a plugin without a trusted signature: H5PLint.c and H5PLsig.c of HDF5 2. No call and no header
+// exposes this check.
 bool speaks_of_a_signature(std::string_view stack) {
     return stack.find("signature verification failed") != std::string_view::npos ||
            stack.find("not a signed HDF5 plugin") != std::string_view::npos;
 }
 
-// Loads the library and lets it register the connector by name, as it does for HDF5_VOL_CONNECTOR.
+// Loads the library and lets it register the connector by name, as HDF5_VOL_CONNECTOR does.
 void ask_library(const std::string& path, json& answer) {
     void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) {
@@ -94,7 +93,7 @@ void ask_library(const std::string& path, json& answer) {
     answer["demands_signature"] = speaks_of_a_signature(answer.value("plugin_message", ""));
 }
 
-// HDF5 passes over a plugin that the loader refuses; the loader itself says why.
+// HDF5 skips a plugin that the dynamic loader refuses. The loader's own message gives the reason.
 void ask_loader(const std::string& path, json& answer) {
     void* plugin = ::dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (plugin == nullptr) {
@@ -106,11 +105,11 @@ void ask_loader(const std::string& path, json& answer) {
         answer["plugin_message"] = path + " is no HDF5 connector";
         return;
     }
-    // Without a library there is no better test; with one, its refusal counts.
+    // Without a library this is the best test. With one, the library's refusal counts.
     if (!answer["library_loads"].get<bool>()) answer["plugin_loads"] = true;
 }
 
-// What the child process does.
+// The main function of the child process.
 void answer_probe(const std::string& plugin, const std::string& library) {
     ::alarm(kSecondsMax);
     json answer{{"library_loads", false}, {"plugin_loads", false}, {"registered", false}};
@@ -118,7 +117,7 @@ void answer_probe(const std::string& plugin, const std::string& library) {
     if (!answer["plugin_loads"].get<bool>() && !answer.value("demands_signature", false)) ask_loader(plugin, answer);
     fmt::print("\n{}\n", answer.dump(-1, ' ', false, json::error_handler_t::replace));
     std::fflush(stdout);
-    // Neither library's end concerns anybody.
+    // Skips the exit handlers of both libraries, which do not matter here.
     std::_Exit(kExitFine);
 }
 
@@ -143,14 +142,14 @@ struct Output {
     int wait_status = 0;
 };
 
-// Runs ourselves as `forebay probe-plugin PLUGIN LIBRARY`, with standard output read to its end.
+// Runs this executable as `forebay probe-plugin PLUGIN LIBRARY`, and reads all its standard output.
 Result<Output> run_probe(const std::string& plugin, const std::string& library) {
     const Result<std::string> self = own_path();
     if (!self) return self.status();
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Status::from_errno(errno, "create a pipe");
     Descriptor from(ends[0]), to(ends[1]);
-    // An empty connector counts as none: the library must not load one by itself.
+    // HDF5 takes an empty connector as none. The library must not load one by itself.
     const std::vector<std::string> environment = environment_with(
         {{"HDF5_PLUGIN_PATH", std::filesystem::path(plugin).parent_path().string()}, {"HDF5_VOL_CONNECTOR", ""}});
     std::vector<std::string> arguments{self.value(), kSubcommand, "--", plugin, library};
@@ -196,7 +195,7 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
                                                  : fmt::format("loading it ended the process: {}", ::strsignal(number));
         return probe;
     }
-    // The last line is the answer; a library may have printed something before.
+    // The last line is the answer. A library may have printed lines before it.
     std::string text = output.value().text;
     while (text.ends_with('\n')) text.pop_back();
     const std::size_t newline = text.rfind('\n');
@@ -216,7 +215,7 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
 
 void add_probe(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(kSubcommand, "Loads the plugin and says how it went; doctor calls it");
-    command->group("");   // not for people: no help lists it
+    command->group("");   // internal: no help lists it
     auto plugin = std::make_shared<std::string>();
     auto library = std::make_shared<std::string>();
     command->add_option("PLUGIN", *plugin)->required();

@@ -19,20 +19,19 @@ namespace forebay::cli {
 
 namespace {
 
-// Processes of the program that are gone, and had not closed all their files. What they counted is in their ledger
-// only.
+// Processes of the program that died before they closed all files. Their counters are only in their ledgers.
 std::vector<ledger::ProcessView> left_behind(const Statistics& statistics) {
     std::vector<ledger::ProcessView> result;
     for (const std::string& path : statistics.directories) {
         const auto directory = io::open_posix_directory(path);
-        if (!directory) continue;   // it has ended well
+        if (!directory) continue;   // a clean end removes the directory
         auto view = ledger::read_ledger(*directory.value());
         if (view && !view.value().alive) result.push_back(std::move(view).value());
     }
     return result;
 }
 
-// The user's file of statistics gets a line of each process that could not write it.
+// Appends a line to the user's statistics file for each process that could not write its own.
 void tell_of_ended(const std::string& stats, const Statistics& statistics) {
     for (const ProcessStatistics& process : statistics.processes)
         if (!process.ended_itself && !process.runs && !stats.empty())
@@ -48,7 +47,7 @@ int exit_status_of(const RunSummary& summary) {
 }   // namespace
 
 void complain_of_run(std::string_view what) {
-    (void)std::fputs(fmt::format("forebay run: {}\n", what).c_str(), stderr);   // fmt::print throws if it cannot
+    (void)std::fputs(fmt::format("forebay run: {}\n", what).c_str(), stderr);   // fmt::print would throw
 }
 
 std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings, int& exit_status) {
@@ -111,7 +110,7 @@ Result<bool> check_writable(const std::string& path) {
         return Status::from_errno(EBADF, "write to standard output");
     }
     const bool made = ::access(path.c_str(), F_OK) != 0;
-    // A pipe that has no reader yet is no error.
+    // A pipe without a reader yet is no error.
     const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     if (descriptor < 0 && errno != ENXIO) return Status::from_errno(errno, "write " + path);
     if (descriptor >= 0) ::close(descriptor);

@@ -1,4 +1,4 @@
-// One run of a program with forebay switched on, from its start to what is known of it at its end. For `forebay run`.
+// One run of a program with forebay switched on, from its start to its summary. `forebay run` uses it.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,27 @@
 
 namespace forebay::cli {
 
-// One line on standard error.
+// Prints one line on standard error.
 void complain_of_run(std::string_view what);
 
 struct PreparedRun {
     std::string plugin_folder;
-    Variables variables;   // what the program gets in addition to our environment
+    Variables variables;   // additions to our environment
 };
-// Nothing, if the program must not be started so: what is wrong has been told, and the exit status says which kind.
+// Returns nullopt if the program must not start. The error is then printed, and `exit_status` is set.
 [[nodiscard]] std::optional<PreparedRun> prepare_run(const std::vector<std::string>& settings, int& exit_status);
 
-// Runs the program in the working directory; blocks until it has ended. Like `run_child`, before threads exist.
-// `exit_status` of the summary is that of `forebay run`. Errors: those of `run_child`.
+// Runs the program in the working directory, and blocks until it has ended. Call it before threads exist, as
+// `run_child`. The summary's `exit_status` is that of `forebay run`. Errors: those of `run_child`.
 [[nodiscard]] Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std::string>& program);
 
-// Whether a file of the summary can be written, before the program starts; true: it was made for that, and is empty.
+// Checks, before the program starts, that a file of the summary is writable. Returns true if the check created the
+// file, which is then empty.
 [[nodiscard]] Result<bool> check_writable(const std::string& path);
-// Indented, into the file; "-" is standard output. False: it has been told why not.
+// Writes indented JSON into the file; "-" is standard output. Prints an error and returns false if that fails.
 [[nodiscard]] bool write_json(const std::string& path, const nlohmann::ordered_json& value);
 
-// Tells why a program could not be started; the exit status.
+// Prints why a program could not start. Returns the exit status.
 [[nodiscard]] int start_failure(const Status& failure);
 
 }   // namespace forebay::cli

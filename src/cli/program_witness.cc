@@ -19,18 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kProcessesMax = 1024;   // of a program, at one look
+constexpr std::size_t kProcessesMax = 1024;   // of one program, at one look
 constexpr std::size_t kRemembered = 8;        // of each kind
 constexpr std::uintmax_t kScriptBytesMax = std::uintmax_t{1} << 20;
 
 std::string contents(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
-    text << file.rdbuf();   // an iterator would throw where a process ends before the read
+    text << file.rdbuf();   // an iterator would throw if the process ends before the read
     return std::move(text).str();
 }
 
-// `child`, and what it and they have started.
+// Returns `child` and all its descendants.
 std::vector<pid_t> family(pid_t child) {
     std::vector<pid_t> found{child};
     for (std::size_t at = 0; at < found.size() && found.size() < kProcessesMax; ++at) {
@@ -80,7 +80,7 @@ void ProgramWitness::look_at(pid_t process) {
                 libraries_[process].insert(line.substr(slash));
         }
     const std::string environment = contents(fmt::format("/proc/{}/environ", process));
-    if (environment.empty()) return;   // not readable, or about to be made
+    if (environment.empty()) return;   // unreadable, or not set up yet
     std::string name = contents(fmt::format("/proc/{}/comm", process));
     while (name.ends_with('\n')) name.pop_back();
     name = fmt::format("{} (process {})", name, process);
@@ -93,11 +93,11 @@ void ProgramWitness::look_at(pid_t process) {
     }
 }
 
-// Tells of a library that is too old if its process has no other one. Debian's PyTorch, for example, brings HDF5 1.10
+// Reports a library that is too old if its process has no other one. Debian's PyTorch, for example, loads HDF5 1.10
 // along with OpenCV and never calls it, while h5py has an HDF5 of its own.
 std::vector<std::string> ProgramWitness::about_libraries() const {
     const std::string plugin = plugin_file(folder_).value_or("");
-    std::map<std::string, std::string> too_old;   // by library: its version, or empty
+    std::map<std::string, std::string> too_old;   // version by library; may be empty
     std::set<std::string> told;
     for (const auto& [process, mapped] : libraries_) {
         for (const std::string& library : mapped) {
@@ -125,7 +125,7 @@ std::vector<std::string> ProgramWitness::remarks(const std::vector<std::string>&
     for (const std::string& name : unswitched_)
         told.push_back(fmt::format("{} was started without HDF5_VOL_CONNECTOR=forebay", name));
     if (began || explained) return told;
-    // What a script sets for itself no look can see, or only in a child of it that lives for a moment.
+    // No look shows the variables that a script sets for itself. Its children may live too briefly to be seen.
     for (const std::string& argument : program) {
         std::error_code error;
         const std::uintmax_t bytes = fs::is_regular_file(argument, error) ? fs::file_size(argument, error) : 0;

@@ -1,8 +1,7 @@
-// Why a program is not staged although `forebay run` has switched that on: it, or what it starts, uses an HDF5 that
-// knows no connectors of this kind, or changes the variables that name the plugin.
-//
-// Looks into /proc while the program runs: at libraries that are mapped, and at the environment of what it has
-// started. A process that comes and goes between two looks is not seen.
+// Explains why a program under `forebay run` is not staged. The program or its children may use an HDF5 without such
+// connectors, or change the variables that name the plugin.
+// It reads /proc while the program runs: the mapped libraries, and the environment of the program's descendants. It
+// misses a process that starts and ends between two looks.
 #pragma once
 
 #include <sys/types.h>
@@ -14,20 +13,19 @@
 
 namespace forebay::cli {
 
-// libhdf5.so.103, libhdf5_serial.so.103.3.0, libhdf5-9e18f0c6.so.320.0.0; not the high-level, C++, Fortran or tools
-// library.
+// Matches libhdf5.so.103, libhdf5_serial.so.103.3.0 and libhdf5-9e18f0c6.so.320.0.0, but not the high-level, C++,
+// Fortran or tools library.
 [[nodiscard]] bool is_hdf5_library(const std::string& name);
 
 class ProgramWitness {
   public:
-    // `folder` is the plugin's, which HDF5_PLUGIN_PATH has to name.
+    // `folder` is the plugin's folder, which must be in HDF5_PLUGIN_PATH.
     explicit ProgramWitness(std::string folder) : folder_(std::move(folder)) {}
 
-    // At `child` and all that it has started.
     void look(pid_t child);
 
-    // Sentences for the summary. `began`: a process of the program has come to forebay; then only what concerns others
-    // is told. Blocks: loads, in processes of their own, libraries that were seen.
+    // Returns sentences for the summary. If `began` (a process of the program has used forebay), they cover only the
+    // other processes. Blocks: loads the seen libraries in child processes.
     [[nodiscard]] std::vector<std::string> remarks(const std::vector<std::string>& program, bool began) const;
 
   private:
@@ -35,9 +33,9 @@ class ProgramWitness {
     [[nodiscard]] std::vector<std::string> about_libraries() const;
 
     const std::string folder_;
-    std::map<pid_t, std::set<std::string>> libraries_;   // libhdf5s that were mapped, by process
-    std::map<std::string, std::string> lacking_;   // processes without the plugin's folder: what they have instead
-    std::set<std::string> unswitched_;             // processes without the connector
+    std::map<pid_t, std::set<std::string>> libraries_;   // mapped libhdf5s, by process
+    std::map<std::string, std::string> lacking_;         // processes without the plugin's folder, and their value
+    std::set<std::string> unswitched_;                   // processes without the connector
 };
 
 }   // namespace forebay::cli

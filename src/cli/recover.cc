@@ -1,4 +1,4 @@
-// `forebay recover`: files as they were at their last flush, from what dead processes have left.
+// `forebay recover`: restores files to their last flush, from the logs of dead processes.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ void draw(const recover::Progress& progress) {
     draw_progress({progress.file, progress.of_files, progress.bytes, progress.of_bytes});
 }
 
-// All users' together; each is looked at with that user's rights.
+// Recovers the areas of all users, each with that user's rights.
 Result<recover::Report> recover_all(const Survey& asked, const recover::Request& what,
                                     const recover::Outside& outside) {
     recover::Report all;
@@ -60,7 +60,7 @@ int recover_files(const RecoverRequest& request) {
     what.patience = kPatience;
     const auto options = options_here();
     if (!options) return complain_of_recover(options.status());
-    const std::uint64_t patience = options.value().options.patience;   // as opening the file has it
+    const std::uint64_t patience = options.value().options.patience;   // as long as an open of the file waits
     what.ending = patience == 0 ? io::Directory::Patience::kWait
                                 : io::Directory::Patience{std::chrono::seconds(patience)};
     what.waiting = [](const area::ProcessIdentity& process) {

@@ -112,7 +112,7 @@ std::string report_as_text(const Survey& asked, const recover::Report& report, b
     for (const std::string& directory : report.living)
         fmt::format_to(out, "{}\n  in use by a living process; not touched\n", printable(directory));
     if (report.files.empty() && report.refused.empty() && report.removed.empty() && report.living.empty()) {
-        // Only where everything was looked into is that an answer.
+        // A complete survey is needed for this answer.
         fmt::format_to(out, "{}",
                        asked.unseen.empty() ? "Nothing was left behind" : "Nothing was found that was left behind");
         if (asked.names_files())

@@ -1,4 +1,4 @@
-// What `forebay recover` and `forebay discard` ask for and tell.
+// The requests and reports of `forebay recover` and `forebay discard`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,16 +10,16 @@
 
 namespace forebay::cli {
 
-// The files of the command line, those that are not there by their names.
+// The files of the command line. Missing ones are identified by name.
 [[nodiscard]] std::vector<recover::Wanted> wanted(const Survey& asked);
-// A file of the command line that is not there, and that no log is about. Empty: none.
+// Returns a file of the command line that does not exist and is in no log. Empty: there is none.
 [[nodiscard]] std::string unknown_file(const Survey& asked, const recover::Report& report);
 void append(recover::Report& all, recover::Report more);
 
-// Lines for people, without clock or terminal; with `dry_run` nothing was done.
+// Returns lines for people, without clock or terminal. With `dry_run` the command changed no file.
 [[nodiscard]] std::string report_as_text(const Survey& asked, const recover::Report& report, bool dry_run);
 [[nodiscard]] nlohmann::ordered_json report_as_json(const Survey& asked, const recover::Report& report, bool dry_run);
-// One of the two, on standard output.
+// Prints the report on standard output, as text or as JSON.
 void print_report(const Survey& asked, const recover::Report& report, bool dry_run, bool json);
 
 }   // namespace forebay::cli

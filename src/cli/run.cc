@@ -1,4 +1,4 @@
-// `forebay run`: one program with forebay switched on, and a summary at its end.
+// `forebay run`: runs one program with forebay switched on, and prints a summary at its end.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ int run_program(const RunRequest& request) {
         }
         made = writable.value();
     }
-    // A run that is refused leaves no empty file.
+    // A refused run leaves no empty file.
     const auto remove_unused = [&] {
         std::error_code error;
         if (made && std::filesystem::file_size(request.json_path, error) == 0 && !error)
@@ -82,11 +82,11 @@ int run_program(const RunRequest& request) {
     if (!request.json_path.empty() && !write_json(request.json_path, as_json(summary)) &&
         summary.exit_status == kExitFine)
         summary.exit_status = kExitProblem;
-    // What was lost is told even to those who asked for quiet.
+    // Lost bytes are reported even with --quiet.
     std::string text;
     if (!request.quiet || !not_drained(summary).empty()) text = as_text(summary);
     if (!request.quiet && reported) text += fmt::format("forebay: report: {}\n", page_of_report(request.report));
-    (void)std::fputs(text.c_str(), stderr);   // the exit status is the program's, even if this cannot be written
+    (void)std::fputs(text.c_str(), stderr);   // the exit status stays the program's, even if this fails
     return summary.exit_status;
 }
 

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "forebay-run-";
-// An empty folder is being made, or its maker died just then.
+// A younger empty folder is in the making, unless its process died meanwhile.
 constexpr std::time_t kMakingSecondsMax = 600;
 
 bool is_of_dead_run(const std::string& path) {
@@ -51,7 +51,7 @@ void remove_dead_runs(const std::string& temporary) {
 
 RunFolder::RunFolder(Variables& variables) {
     const char* folder = std::getenv("TMPDIR");
-    // A colon separates the files of a run in a run.
+    // A colon separates the files of nested runs.
     const bool usable = folder != nullptr && *folder == '/' &&
                         std::string_view(folder).find(':') == std::string_view::npos;
     const std::string temporary = usable ? folder : "/tmp";
@@ -70,7 +70,7 @@ Status RunFolder::make(const std::string& temporary) {
     path_ = name;
     auto directory = io::open_posix_directory(path_);
     if (!directory) return directory.status();
-    // Where nothing can be locked it works as well, and stays if this process is killed.
+    // The folder works without a lock too. Then it stays if this process is killed.
     auto alive = directory.value()->hold(std::string(area::kAliveFile));
     if (alive) alive_ = std::move(alive).value();
     else (void)directory.value()->remove_file(std::string(area::kAliveFile));

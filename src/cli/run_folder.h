@@ -1,5 +1,5 @@
-// The folder of one `forebay run` in the temporary folder: its record (area/run_record.h), and the counters of the
-// processes that it has started (area/run_tally.h).
+// The folder of one `forebay run` in the temporary folder. It holds the run's record (area/run_record.h) and the
+// counters of the processes that the run started (area/run_tally.h).
 #pragma once
 
 #include <memory>
@@ -12,16 +12,17 @@
 
 namespace forebay::cli {
 
-// It goes away with this object, or, if this process is killed, when the next one is made: a lock in it tells.
+// The destructor removes the folder. If this process is killed, the next run removes it: a lock in the folder shows
+// that its process died.
 class RunFolder {
   public:
-    // Names it in `variables`. Removes those of this user's runs that have died.
+    // Puts the folder's path into `variables`. Removes the folders of this user's dead runs.
     explicit RunFolder(Variables& variables);
     ~RunFolder();
     RunFolder(const RunFolder&) = delete;
     RunFolder& operator=(const RunFolder&) = delete;
 
-    // An error: it is not known what the program did.
+    // An error means that the activity of the program is unknown.
     [[nodiscard]] Result<Statistics> read() const;
 
   private:

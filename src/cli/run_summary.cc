@@ -28,10 +28,10 @@ std::size_t distinct_files(const std::vector<ledger::FileCounters>& files) {
     return paths.size();
 }
 
-// Empty: no file had to do with the read cache.
+// Returns an empty text if no file used the read cache.
 std::string cache_line(const CacheStatistics& cache, bool is_whole) {
     if (cache.files == 0 && cache.aside.empty()) return {};
-    // Of files that were left alone it is not known how much was read.
+    // The amount read from files that stepped aside is unknown.
     std::string text = fmt::format("read cache: {} from this node, {} from the files ({} % hits{}), {} stored",
                                    format_size(cache.hit_bytes), format_size(cache.missed_bytes), hit_percent(cache),
                                    is_whole ? "" : " of what is known", format_size(cache.stored_bytes));
@@ -71,7 +71,7 @@ std::map<std::string, std::uint64_t> aside_by_reason(const Statistics& statistic
         for (const auto& [reason, count] : process.aside)
             if (count > 0) result[reason] += count;
     if (!statistics.processes.empty()) return result;
-    // No process ended by itself: what its files said is all there is.
+    // No process ended by itself, so only the files' counters exist.
     for (const ledger::FileCounters& file : statistics.files)
         for (std::size_t i = 0; i < ledger::kReasonCount; ++i)
             if ((file.aside >> i & 1) != 0)
@@ -135,7 +135,7 @@ std::string as_text(const RunSummary& summary) {
     const auto line = [&](const std::string& what) { text += "forebay: " + what + "\n"; };
     const std::vector<std::string> missing = gaps(summary);
     if (!summary.unknown.empty()) {
-        // That is the first of the gaps.
+        // `gaps` reports this case first.
     } else if (summary.statistics.begun.empty() && files.empty() && summary.statistics.processes.empty()) {
         line("no HDF5 file went through forebay" +
              std::string(summary.remarks.empty() ? " (forebay doctor tells whether it can be loaded)" : ""));
@@ -148,7 +148,7 @@ std::string as_text(const RunSummary& summary) {
         const std::string times = fmt::format(
             "in staged writes {:.2f} s ({:.2f} s of it waiting for room), in flush and close {:.2f} s",
             in_seconds(sum.stage_ns), in_seconds(sum.stall_ns), in_seconds(sum.close_ns));
-        // Side by side, a sum over processes is no time that passed.
+        // For parallel processes a sum of times is not elapsed time.
         if (processes > 1)
             line(fmt::format("added up over {} processes: {}; the run took {:.2f} s", processes, times,
                              summary.elapsed_s));
@@ -156,7 +156,7 @@ std::string as_text(const RunSummary& summary) {
     }
     for (const std::string& remark : summary.remarks) line(remark);
     const CacheStatistics cache = cache_totals(summary.statistics);
-    // Of a file on trial all reads are counted.
+    // All reads of a file on trial are counted.
     const bool all_counted = std::ranges::all_of(cache.aside, [](const auto& one) { return one.first == "once"; });
     const bool is_whole = missing.empty() && all_counted && summary.remarks.empty();
     if (const std::string cached = cache_line(cache, is_whole); !cached.empty()) line(cached);

@@ -51,9 +51,9 @@ int complain_of_serve(const std::string& what, int exit_status) {
     return exit_status;
 }
 
-// What cannot be written is lost, and ends nobody.
+// A failed write loses the line, and the server goes on.
 void report(const std::string& line) {
-    static std::mutex mutex;   // lines of several sessions stay apart
+    static std::mutex mutex;   // keeps the lines of sessions apart
     const std::lock_guard lock(mutex);
     const OwnWrite own;
     (void)attempt([&] {
@@ -62,7 +62,7 @@ void report(const std::string& line) {
     });
 }
 
-// Each session has a socket, a file, and what its log takes.
+// Each session needs descriptors for a socket, a file, and its log.
 void allow_many_descriptors() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -84,7 +84,7 @@ Result<LoadedOptions> options_of(const ServeRequest& request) {
     return loaded;
 }
 
-// The key for clients on other machines. It is used once here, so that a missing libsodium ends the start and not the
+// Reads the key for clients on other machines, and uses it once. So a missing libsodium ends the start and not the
 // first connection.
 Result<wire::SealKey> usable_key(const Options& options) {
     const auto key = wire::read_or_make_key(wire::key_file(options.server_key));
@@ -93,8 +93,8 @@ Result<wire::SealKey> usable_key(const Options& options) {
     return key;
 }
 
-// Files that an earlier server, or another dead process, has staged here are as at their last flush before any client
-// comes. What is locked by a living client is recovered when that opens it again.
+// Restores files of an earlier server, or another dead process, to their last flush before any client connects. A file
+// that a living client has locked is recovered when that client reopens it.
 Status recover_earlier(const area::StagingArea& area) {
     const auto outside = recover::Outside::real();
     if (!outside) return outside.status();
@@ -137,11 +137,11 @@ int run_server(const ServeRequest& request) {
             return complain_of_serve("--listen " + request.listen + ": " + usable.status().message(), kExitProblem);
         key = usable.value();
     }
-    EndSignal end;   // before any thread, which inherits what is blocked
+    EndSignal end;   // before any thread, because threads inherit blocked signals
     allow_many_descriptors();
     auto listener = io::Listener::open(address.value());
     if (!listener) return complain_of_serve(listener.status().message(), kExitProblem);
-    // After the listener: whoever finds the address taken leaves that server's staging area alone.
+    // This comes after the listener: if the address is in use, the staging area belongs to that server.
     const auto area = area::open_staging_area(loaded.value());
     if (!area) return complain_of_serve(area.status().message(), kExitUsage);
     if (const Status recovered = recover_earlier(area.value()); !recovered)
@@ -158,7 +158,7 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->type_name("ADDRESS")
         ->required();
     auto settings = std::shared_ptr<std::vector<std::string>>(request, &request->settings);
-    // Before those that add to the same list: what is given to this one replaces the list.
+    // This option comes first, because it replaces the list that the others append to.
     command->add_option("-o,--option", request->settings, "Set an option of the server; may be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);

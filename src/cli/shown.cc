@@ -18,7 +18,7 @@ std::string printable(std::string_view path) {
     std::string text;
     for (std::size_t i = 0; i < path.size(); ++i) {
         const auto c = static_cast<unsigned char>(path[i]);
-        // In UTF-8 the control characters U+0080 to U+009F are two bytes.
+        // The control characters U+0080 to U+009F have two bytes in UTF-8.
         const bool wide = c == 0xC2 && i + 1 < path.size() && static_cast<unsigned char>(path[i + 1]) < 0xA0;
         if (wide) ++i;
         text += c < 0x20 || c == 0x7f || wide ? '?' : path[i];

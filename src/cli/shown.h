@@ -1,4 +1,4 @@
-// How names and times are shown to people. Pure but for the time zone.
+// Formats names and times for people. Pure, except for the time zone.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace forebay::cli {
 
-// "2026-03-01 12:00:00" of CLOCK_REALTIME.
+// Formats a CLOCK_REALTIME time as "2026-03-01 12:00:00".
 [[nodiscard]] std::string local_time(std::uint64_t time_ns);
-// A path may hold any bytes: those that a terminal acts on become '?'.
+// Replaces bytes of a path that a terminal would act on with '?'. A path may hold any bytes.
 [[nodiscard]] std::string printable(std::string_view path);
 
 }   // namespace forebay::cli

@@ -31,21 +31,21 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFolderPrefix = "forebay-";
 
-// Nothing is folded: `link/../f` is not beside `link`.
+// Keeps `..` in the path, because `link/../f` is not beside `link`.
 std::string absolute_path(const std::string& name) {
     std::string path = fs::absolute(name).string();
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     return path;
 }
 
-// Without symbolic links, as far as it exists: for messages and to tell areas apart.
+// Resolves symbolic links in the existing part of the path, for messages and to identify areas.
 std::string canonical(const std::string& name) {
     std::error_code error;
     const fs::path path = fs::weakly_canonical(name, error);
     return error ? absolute_path(name) : absolute_path(path.string());
 }
 
-// Whose folder in a staging area has this name.
+// Returns the user whose folder in a staging area has this name.
 std::optional<std::uint64_t> user_of_folder(std::string_view name) {
     if (!name.starts_with(kFolderPrefix)) return std::nullopt;
     std::uint64_t user = 0;
@@ -67,12 +67,12 @@ std::set<std::uint64_t> users_in(const std::string& nls) {
     return users;
 }
 
-// Whether that user could have opened the file for writing. An access list can only add to what its mask, the group's
-// bits, shows.
+// Returns true if that user could have opened the file for writing. An access list grants at most the mode's group
+// bits, which are its mask.
 bool may_write(std::uint64_t user, const std::string& path) {
     struct stat facts{};
     if (::stat(path.c_str(), &facts) != 0) return true;
-    if (facts.st_uid == user) return true;   // who owns it can make it writable
+    if (facts.st_uid == user) return true;   // the owner can make it writable
     if ((facts.st_mode & S_IWOTH) != 0) return true;
     if ((facts.st_mode & S_IWGRP) == 0) return false;
     if (has_access_list(path)) return true;
@@ -105,7 +105,7 @@ class Surveying {
   private:
     struct Named {
         std::string nls;
-        std::optional<std::uint64_t> user;   // it was that user's folder that was named
+        std::optional<std::uint64_t> user;   // set if the name was that user's folder
     };
 
     Status sort_names() {
@@ -147,7 +147,7 @@ class Surveying {
         named_.push_back({canonical(nls), user});
     }
 
-    // A directory in which nothing was ever staged is looked at like an area that is empty; it may be a mistake.
+    // An area without any staged file counts as empty, but the name may be a mistake.
     void tell_no_areas() const {
         for (const Named& one : named_) {
             std::error_code error;
@@ -158,7 +158,6 @@ class Surveying {
         }
     }
 
-    // Who else has staging areas here, as far as anybody can see.
     std::set<std::uint64_t> other_users(std::uint64_t self) const {
         std::set<std::uint64_t> users;
         if (everywhere_)
@@ -219,7 +218,6 @@ class Surveying {
         return Status::ok();
     }
 
-    // `needed`: it is an error if there is no such directory.
     Status look_at(const std::string& nls, bool needed, std::set<io::Identity>& known, UserAreas& found) {
         if (std::find(found.nls.begin(), found.nls.end(), nls) != found.nls.end()) return Status::ok();
         auto area = recover::find_area(nls);
@@ -241,14 +239,14 @@ class Surveying {
         return Status::ok();
     }
 
-    // What the registry names may be gone for good, or only not be seen from here.
+    // A registered area may be gone, or only invisible from here.
     void judge(const area::RegisteredArea& area) {
         switch (state_of(area)) {
             case AreaState::kInUse: break;
             case AreaState::kGone:
                 area::forget_area(area);
                 if (state_of(area) == AreaState::kInUse)
-                    (void)area::note_area(options_, area.nls);   // a process has just come
+                    (void)area::note_area(options_, area.nls);   // a process has just arrived
                 break;
             case AreaState::kElsewhere:
                 survey_.unseen.push_back(

@@ -1,4 +1,4 @@
-// Which staging areas and files a command line means, and what of them it may not look into.
+// The staging areas and files that a command line selects, and the parts that are unreadable for this user.
 #pragma once
 
 #include <memory>
@@ -12,60 +12,60 @@
 
 namespace forebay::cli {
 
-// With a recovery that is at work on the same file, or looks round in the same staging area.
+// The maximum wait for another recovery of the same file or staging area.
 inline constexpr io::Directory::Patience kPatience{std::chrono::seconds(10)};
 
 struct Question {
     std::vector<std::string> names;   // files, staging areas, process directories
-    std::string nls;                  // a staging area to look in, too
+    std::string nls;                  // an additional staging area
     bool all_users = false;
-    bool files_only = false;   // a directory is no answer
-    bool tells = true;         // of directories that are no staging areas, on standard error
+    bool files_only = false;   // directories are invalid
+    bool tells = true;         // prints directories that are no staging areas, on standard error
 };
 
-// The staging areas of one user. They are opened as that user: act as it (acting_as.h) to read on.
+// The staging areas of one user, opened as that user. Act as the user (acting_as.h) for further reads.
 struct UserAreas {
     std::uint64_t user = 0;
-    std::vector<std::string> nls;                        // looked at, also where there is nothing
-    std::vector<std::unique_ptr<io::Directory>> areas;   // those in which something was ever staged
+    std::vector<std::string> nls;                        // all places, also empty ones
+    std::vector<std::unique_ptr<io::Directory>> areas;   // the places that have a staging area
 
-    // For the calls of recover/recovery.h.
+    // The areas as the calls of recover/recovery.h take them.
     [[nodiscard]] std::vector<io::Directory*> open_areas() const;
 };
 
 struct Survey {
-    std::vector<recover::Wanted> files;     // that exist
-    std::vector<std::string> missing;       // absolute paths that do not
+    std::vector<recover::Wanted> files;     // existing files
+    std::vector<std::string> missing;       // absolute paths that do not exist
     std::vector<std::string> directories;   // process directories
-    std::vector<UserAreas> users;           // the own one first
-    // What may hold an answer, and could not be looked into: each with the reason. Not empty: nobody can say "nothing
-    // is left".
+    std::vector<UserAreas> users;           // this user first
+    // Unreadable places that may hold an answer, each with the reason. If not empty, a command must not claim that no
+    // bytes are left.
     std::vector<std::string> unseen;
-    std::vector<std::string> others;   // users who were not asked about, and have staging areas here
+    std::vector<std::string> others;   // users with staging areas here that were not included
 
-    // All that were looked at, for messages.
     [[nodiscard]] std::vector<std::string> nls() const;
     [[nodiscard]] bool names_files() const { return !files.empty() || !missing.empty(); }
 };
 
-// Each name is a staging area (the directory that option nls names, or its folder `forebay-<uid>`), a process directory
-// in one, or a file. With files, or without any name, all areas count that are in the registry, and those that `nls`
-// and the options in effect here name; else those that are named. With files root looks at all users' areas; else with
-// `all_users`, or where it has named the area. Removes areas without any process directory from the registry.
+// Selects the staging areas. Each name is a staging area (the directory of option nls, or its folder `forebay-<uid>`),
+// a process directory in one, or a file. With files, or without names, the survey covers all registered areas, and
+// those that `nls` and the options in effect name. Otherwise it covers the named areas. With files root sees all users'
+// areas; else with `all_users`, or if it named the area. Removes areas without any process directory from the registry.
 // kInvalidArgument: an option or a name is wrong, there is no such staging area, or `all_users` for a user that is not
 // root.
 [[nodiscard]] Result<Survey> survey(const Question& question);
 
-// The option -o, environment and configuration in effect here. kInvalidArgument: one of them is wrong, and which.
+// The options in effect here, from environment and configuration. kInvalidArgument: one of them is wrong; the message
+// names it.
 [[nodiscard]] Result<LoadedOptions> options_here();
 
-// "not looked into: …" for each.
+// Returns a line "not looked into: …" for each.
 [[nodiscard]] std::string unseen_as_text(const std::vector<std::string>& unseen);
-// A name on the command line that is neither a file nor known to any log. kInvalidArgument, in every command.
+// The error for a name that is neither a file nor in any log: kInvalidArgument, in every command.
 [[nodiscard]] Status no_such_file(const std::string& path);
-// Of a survey that failed, or anything else that did.
+// The exit status for a failed survey, or any other failure.
 [[nodiscard]] int exit_status(const Status& failure);
-// 3 instead of 0, where something could not be looked into.
+// Returns 3 instead of 0 if `unseen` is not empty.
 [[nodiscard]] int exit_status(bool well, const std::vector<std::string>& unseen);
 
 }   // namespace forebay::cli

@@ -88,7 +88,7 @@ ProcessStatistics process_of(const json& object) {
     return process;
 }
 
-// On this machine since it was started: so in this boot.
+// Returns true if the process runs in this boot: on this machine, since its start.
 bool runs(const area::TallyView& tally) {
     auto process = area::identify_this_process();
     if (!process) return false;
@@ -97,7 +97,7 @@ bool runs(const area::TallyView& tally) {
     return area::is_seen_running(process.value());
 }
 
-// `told`: what the process said itself; null: it has not ended by itself.
+// `told` holds the process's own figures; null if it did not end by itself.
 ProcessStatistics process_of(const area::TallyView& tally, const ProcessStatistics* told) {
     ProcessStatistics process;
     process.pid = tally.pid;
@@ -123,7 +123,7 @@ ProcessStatistics process_of(const area::TallyView& tally, const ProcessStatisti
 
 std::uint64_t rest(std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); }
 
-// What processes counted and did not name the file of: those that did not end by themselves, and forked children.
+// Adds the reads of unnamed files: of processes that did not end by themselves, and of forked children.
 void add_unnamed_reads(Statistics& statistics) {
     CacheStatistics all, named;
     for (const ProcessStatistics& process : statistics.processes) add(all, process.cache);
@@ -223,7 +223,6 @@ void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>&
                 fmt::format("{}: it ended with {} open for writing, and its log is gone", who,
                             tally.value().files_written == 1 ? "a file" : "files"));
     }
-    // Of what has counters nothing is added twice.
     for (ProcessStatistics& process : told)
         if (std::ranges::none_of(processes, [&](const auto& one) { return one.pid == process.pid; }))
             processes.push_back(std::move(process));

@@ -1,4 +1,4 @@
-// `forebay status`: what is staged, what has reached the files, and what was left behind.
+// `forebay status`: shows staged bytes, drained bytes, and the logs of dead processes.
 #include <fmt/format.h>
 #include <langinfo.h>
 #include <poll.h>
@@ -37,14 +37,14 @@ struct StatusRequest {
     std::string nls;
 };
 
-// `redraw`: it is drawn over the frame before, and must not scroll.
+// With `redraw` the frame replaces the one before, and must not scroll.
 Screen screen_of_stdout(bool redraw) {
     Screen screen;
     if (::isatty(STDOUT_FILENO) == 0) return screen;
     winsize size{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
         if (size.ws_col > 20) screen.columns = size.ws_col;
-        // The line break behind the last line takes a row.
+        // The line break after the last line needs a row.
         if (redraw && size.ws_row > 4) screen.rows = size.ws_row - 1U;
     }
     screen.wraps = true;
@@ -53,7 +53,7 @@ Screen screen_of_stdout(bool redraw) {
     return screen;
 }
 
-// Drawn over the frame before: from the top, each line erased behind its end, and what is below. No flicker.
+// Draws over the previous frame without flicker: from the top, erasing the rest of each line and the rows below.
 std::string frame_of(const std::string& text) {
     std::string frame = "\033[H";
     for (const char c : text) {
@@ -63,7 +63,6 @@ std::string frame_of(const std::string& text) {
     return frame + "\033[J";
 }
 
-// Only what concerns the files that are asked about.
 void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
     if (!asked.names_files()) return;
     const auto is_asked = [&](std::uint64_t device, std::uint64_t inode, const std::string& path) {
@@ -81,7 +80,7 @@ void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
                   [](const ledger::ProcessView& process) { return process.files.empty() && process.logged.empty(); });
 }
 
-// Of a file that is not there, a log may tell.
+// A log may know a file that does not exist.
 bool is_known(const ledger::LedgerScan& scan, const std::string& path) {
     const auto names = [&](const auto& file) { return file.path == path; };
     return std::any_of(scan.processes.begin(), scan.processes.end(), [&](const ledger::ProcessView& process) {
@@ -117,7 +116,7 @@ Result<Sample> take_sample(const StatusRequest& request, bool first) {
     return sample;
 }
 
-// One look at the ledgers, shown. The sample is what the next one is compared with.
+// Scans the ledgers once and prints them. Returns the sample for the next comparison.
 Result<Sample> show(const StatusRequest& request, const Sample* before, bool redraw) {
     auto now = take_sample(request, before == nullptr);
     if (!now) {
@@ -139,7 +138,7 @@ Result<Sample> show(const StatusRequest& request, const Sample* before, bool red
     return now;
 }
 
-// A timer that ticks every second, and the signals that end the watch, as descriptors to wait on.
+// A timer that ticks every second, and the signals that end the watch, as descriptors.
 class Ticks {
   public:
     Ticks() : timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
@@ -159,7 +158,7 @@ class Ticks {
     Ticks& operator=(const Ticks&) = delete;
     [[nodiscard]] bool usable() const { return timer_ >= 0 && signals_ >= 0; }
 
-    // True at the next tick, false when a signal asks to end.
+    // Waits. Returns true at the next tick, false at a signal.
     [[nodiscard]] bool next() const {
         for (;;) {
             pollfd waiting[] = {{timer_, POLLIN, 0}, {signals_, POLLIN, 0}};

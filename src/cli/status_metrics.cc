@@ -12,7 +12,6 @@ namespace forebay::cli {
 
 namespace {
 
-// A label's value, in quotes.
 std::string quoted(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {

@@ -1,5 +1,5 @@
-// `forebay status --prometheus`: sums over this node, in the text format that Prometheus and its node exporter's
-// textfile collector read ("Exposition formats", version 0.0.4). Pure.
+// `forebay status --prometheus`: sums over this node, in the text format of Prometheus and of its node exporter's
+// textfile collector ("Exposition formats", version 0.0.4). Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace forebay::cli {
 
-// No metric has a file's name for a label: a site would collect as many series as its jobs have files.
+// No label is a file name. Otherwise a site would collect as many series as its jobs have files.
 [[nodiscard]] std::string status_as_metrics(const Sample& now);
 
 }   // namespace forebay::cli

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::size_t kBarCells = 20;
-constexpr auto kForwarded = static_cast<std::size_t>(ledger::AsideReason::kForwarded);   // it is staged, by a server
+constexpr auto kForwarded = static_cast<std::size_t>(ledger::AsideReason::kForwarded);   // a server stages it
 
 std::string reasons_of(const std::array<std::uint64_t, ledger::kReasonCount>& files_aside) {
     std::string text;
@@ -46,7 +46,7 @@ double age_s(const ledger::FileCounters& file, const Sample& now) {
     return static_cast<double>(now.time_ns - file.oldest_ns) / 1e9;
 }
 
-// What dead processes had drained says nothing of now.
+// Drained bytes of dead processes do not count for the current rate.
 double drain_rate(const FileView& file, const Sample& now, const Sample* before) {
     double rate = 0;
     for (const FileMember& member : file.members)
@@ -55,7 +55,7 @@ double drain_rate(const FileView& file, const Sample& now, const Sample* before)
     return rate;
 }
 
-// At the rate of now; nothing if there is none.
+// Returns the remaining time at the current rate, or an empty text without a rate.
 std::string time_left(std::uint64_t pending, double rate) {
     constexpr double kLongest = 100 * 86400.0;
     const double seconds = rate > 0 ? std::ceil(static_cast<double>(pending) / rate) : 0;
@@ -74,7 +74,7 @@ std::string bar(double part, const Screen& screen) {
     return "[" + text + "]";
 }
 
-// A path's end says more than its beginning. Control characters would move the cursor.
+// Keeps the end of a path, which says more than its beginning. Control characters would move the cursor.
 std::string shortened(std::string_view path, std::size_t columns) {
     std::string text;
     for (const char c : path) text += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -168,7 +168,7 @@ std::string total_line(const std::vector<FileView>& files, const Sample& now, co
                        time_left(pending, rate));
 }
 
-// A word that is longer than the screen is wide goes on in the next line.
+// A word longer than the screen continues in the next line.
 std::string within(std::string_view text, std::size_t columns) {
     std::string result;
     while (!text.empty()) {
@@ -181,7 +181,8 @@ std::string within(std::string_view text, std::size_t columns) {
     return result;
 }
 
-// As lines of the screen. Where they are too many, whole files and processes are left out from the end, and counted.
+// Fits the text to the screen. If there are too many lines, omits whole files and processes at the end, and counts
+// them.
 std::string fitted(const std::string& total, const std::vector<std::string>& files,
                    const std::vector<std::string>& processes, const std::string& rest, const Screen& screen) {
     const auto on_screen = [&](const std::string& text) {
@@ -198,9 +199,9 @@ std::string fitted(const std::string& total, const std::vector<std::string>& fil
             for (const std::string& one : *part) text += on_screen(one);
         return text + on_screen(total) + on_screen(rest);
     }
-    // The total stands first where something may be left out.
+    // The total comes first, because the end may be omitted.
     std::string text = on_screen(total);
-    std::size_t left = screen.rows - std::min(screen.rows, rows_of(text) + 1);   // one for what is left out
+    std::size_t left = screen.rows - std::min(screen.rows, rows_of(text) + 1);   // one row for the omitted ones
     std::string more;
     for (const auto& [part, one_is, many_are] :
          {std::tuple{&files, "file", "files"}, std::tuple{&processes, "process", "processes"}}) {
@@ -243,7 +244,7 @@ ordered_json file_as_json(const FileView& file, const Sample& now, const Sample*
     return one;
 }
 
-// Something of it is in its log only, as far as anybody can tell.
+// Returns true if only the process's log has some bytes, as far as is known.
 bool is_left_behind(const ledger::ProcessView& process, const std::vector<FileView>& files) {
     return !process.alive && std::any_of(files.begin(), files.end(), [&](const FileView& file) {
         return file.state == FileState::kLeftBehind &&

@@ -1,4 +1,4 @@
-// `forebay torture`: hands over to the program `forebay-torture`, which lies beside this one.
+// `forebay torture`: runs the program `forebay-torture` beside this executable.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ int hand_over(const std::vector<std::string>& arguments) {
 void add_torture(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage and make their calls fail, "
                                                       "again and again, and check what becomes of their files");
-    // All that follows is that program's, --help too.
+    // That program parses all further arguments, --help too.
     command->set_help_flag();
     command->prefix_command();
     command->callback([command, &exit_status] { exit_status = hand_over(command->remaining()); });

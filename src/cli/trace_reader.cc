@@ -30,7 +30,7 @@ std::optional<TraceEvent> event_of(const std::string& line) {
     return event;
 }
 
-// Adds `amount`, spread evenly from begin to end, to the intervals of `row`.
+// Spreads `amount` evenly from begin to end over the intervals of `row`.
 void spread(std::vector<double>& row, double interval_ns, double begin, double end, double amount) {
     const double count = static_cast<double>(row.size());
     if (end <= begin) end = begin + 1;
@@ -80,7 +80,7 @@ Timeline timeline_of(const std::vector<TraceEvent>& events, std::uint64_t begin_
                 break;
         }
     }
-    for (double& share : result.waiting) share = std::min(share, 1.0);   // several threads of a process
+    for (double& share : result.waiting) share = std::min(share, 1.0);   // a process may have several threads
     return result;
 }
 

@@ -1,4 +1,4 @@
-// `forebay verify`: whether the logs and undo journals that dead processes have left can be read.
+// `forebay verify`: checks that the logs and undo journals of dead processes are readable.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -101,7 +101,7 @@ ordered_json verified_as_json(const std::vector<recover::VerifiedDirectory>& dir
     return result;
 }
 
-// Of a file that is not there, a log may tell.
+// A log may know a file that does not exist.
 bool is_known_to_verify(const std::vector<recover::VerifiedDirectory>& directories, const std::string& path) {
     const auto names = [&](const auto& one) { return one.path == path; };
     return std::any_of(directories.begin(), directories.end(), [&](const recover::VerifiedDirectory& directory) {
@@ -110,7 +110,7 @@ bool is_known_to_verify(const std::vector<recover::VerifiedDirectory>& directori
     });
 }
 
-// Of those that are asked about: all, or the ones that have something of a file.
+// Returns true for directories in question: all, or those with records of a named file.
 bool concerns(const Survey& asked, const recover::VerifiedDirectory& directory) {
     if (!asked.names_files())
         return asked.directories.empty() ||

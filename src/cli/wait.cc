@@ -1,4 +1,4 @@
-// `forebay wait`: until everything that programs have staged of some files is in the files, and the files are on their
+// `forebay wait`: waits until some files have all bytes that programs staged for them, and syncs the files to their
 // device.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -41,10 +41,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// What makes the counters change is mostly seen: writes to the files, closing them, directories that come and go on the
-// staging area. Counters alone, and what another machine does to a file, are not: so often it is looked at in any case.
+// The maximum interval between two looks. Most changes raise events: writes to the files, closes, and process
+// directories that appear or vanish. Counters alone, and changes by another machine, raise none.
 constexpr milliseconds kLookInterval{500};
-// A process that is just beginning has a directory before it has a ledger.
+// A starting process has a directory before it has a ledger.
 constexpr milliseconds kUnclear{2000};
 
 struct WaitRequest {
@@ -60,21 +60,19 @@ int complain_of_wait(std::string_view what, int exit_status = kExitProblem) {
     return exit_status;
 }
 
-// What keeps a file from being known to be complete. In order: what comes later is told only if nothing before it is to
-// be told.
+// A reason why a file may be incomplete. The kinds are ordered; the worst one comes first.
 struct Pending {
     enum class Kind { kDead, kStuck, kAlive, kUnknown };
     Kind kind;
-    std::string path;   // of the file, as it was asked for; empty: it may be any
+    std::string path;   // of the file, as in the command line; empty if it may be any file
     std::string text;
-    std::uint64_t bytes = 0;   // that are not in the file yet, as far as that is known
+    std::uint64_t bytes = 0;   // known bytes that are not in the file yet
 };
 
-// One look at all that was staged of the files. Each file is told of once, with what is worst.
+// Looks once at all staged bytes of the files. Keeps the worst reason for each file.
 class Look {
   public:
-    // `failing`: how much had been drained of files whose process has had an error, by process directory and file, when
-    // they were last looked at.
+    // `failing` holds the drained bytes of failing files at the last look, by process directory and file.
     using Failing = std::map<std::pair<std::string, std::string>, std::uint64_t>;
     Look(const Survey& asked, std::set<std::string>& empty, const Failing& failing_before)
         : asked_(asked), empty_(empty), failing_before_(failing_before) {}
@@ -98,7 +96,6 @@ class Look {
     }
     [[nodiscard]] const std::vector<Pending>& pending() const { return pending_; }
     [[nodiscard]] Failing& failing() { return failing_; }
-    // That are on their way to the files.
     [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
   private:
@@ -116,12 +113,12 @@ class Look {
         const std::string path = fmt::format("{}/{}", area.name(), name);
         const auto unknown = [&](const Status& why) {
             if (why.code() == Code::kNotFound && area.facts(name).status().code() == Code::kNotFound)
-                return;   // it has ended
+                return;   // the process has ended
             note(Kind::kUnknown, "", fmt::format("{}: {}", path, why.message()));
         };
         const auto directory = area.open_directory(name);
         if (!directory) return unknown(directory.status());
-        // Before the ledger: what is found in the meantime is in the counters then.
+        // Reads the boards before the ledger, so that bytes the drainer finds meanwhile are in the counters.
         const std::vector<Pending> unfollowed = look_at_boards(*directory.value());
         const auto view = ledger::read_ledger(*directory.value());
         if (view ? !view.value().alive : !area::owner_is_alive(owner, path))
@@ -140,7 +137,7 @@ class Look {
         look_at_log(*directory.value(), owner, listed, view ? Status::ok() : view.status(), unknown);
     }
 
-    // What cannot be written now may never be: it is waited for as long as something comes of it.
+    // A failing write may never succeed. The command waits as long as the drained bytes grow.
     void look_at_pending(const recover::Wanted& wanted, const ledger::FileCounters& file, const std::string& path,
                          const area::ProcessIdentity& owner) {
         const std::string bytes = file.pending > 0 ? fmt::format("{}: {} are not in the file yet", wanted.path,
@@ -155,8 +152,7 @@ class Look {
              fmt::format("{}, and process {} cannot write them: {}", bytes, owner.pid, ledger::error_text(file.error)));
     }
 
-    // Of files that several processes write: what the one that drains has not found yet in the logs of the others is in
-    // nobody's counter.
+    // Bytes of shared files that the drainer has not found yet in the other participants' logs are in no counter.
     std::vector<Pending> look_at_boards(io::Directory& directory) {
         std::vector<Pending> pending;
         const auto names = directory.list();
@@ -165,7 +161,7 @@ class Look {
             if (!name.starts_with(group::kBoardPrefix)) continue;
             const auto file = directory.open_file(name, io::OpenMode::kRead);
             const auto board = file ? group::read_board(*file.value()) : Result<group::BoardView>(file.status());
-            if (!board || board.value().unfollowed_bytes == 0) continue;   // no board yet, or none any more
+            if (!board || board.value().unfollowed_bytes == 0) continue;   // no board yet, or not any more
             const auto log = directory.open_file("log", io::OpenMode::kRead);
             const auto targets = log ? log::scan_targets(*log.value())
                                      : Result<std::vector<log::OpenPayload>>(log.status());
@@ -183,7 +179,7 @@ class Look {
         return pending;
     }
 
-    // The counters do not have all files; its log tells.
+    // The counters do not cover all files, so the log must tell.
     template <class Unknown>
     void look_at_log(io::Directory& directory, const area::ProcessIdentity& owner, const std::set<std::string>& listed,
                      const Status& ledger, const Unknown& unknown) {
@@ -223,7 +219,7 @@ class Look {
             const auto journal = directory.open_file(name, io::OpenMode::kRead);
             if (!journal) return unknown(journal.status());
             const auto bytes = journal.value()->size();
-            if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // none yet
+            if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // no journal yet
             const auto header = undo::read_undo_header(*journal.value());
             if (!header) return unknown(header.status());
             if (const auto* const wanted = named({header.value().device, header.value().inode})) died(*wanted);
@@ -234,7 +230,7 @@ class Look {
             for (const log::ScannedLog& each : logs.value()) {
                 if (const auto* const wanted = named({each.target.device, each.target.inode})) died(*wanted);
                 if (each.target.path.empty() && !each.damage.empty())
-                    return unknown(each.damage.front());   // it may be anybody's
+                    return unknown(each.damage.front());   // it may be of any file
             }
         } else if (log.status().code() != Code::kNotFound) {
             return unknown(log.status());
@@ -249,14 +245,14 @@ class Look {
     }
 
     const Survey& asked_;
-    std::set<std::string>& empty_;   // of dead processes, that hold nothing of the files
+    std::set<std::string>& empty_;   // dead processes without bytes of the files
     const Failing& failing_before_;
     Failing failing_;
     std::vector<Pending> pending_;
     std::uint64_t bytes_ = 0;
 };
 
-// The file, and its name in its directory, are on the device.
+// Syncs the file, and its name in its directory, to the device.
 Status make_durable(const recover::Wanted& file) {
     const auto sync = [](const std::string& path, int flags, const io::Identity* expected) -> Status {
         const int descriptor = io::open_patiently(path, O_RDONLY | flags);
@@ -275,7 +271,6 @@ Status make_durable(const recover::Wanted& file) {
     return sync(std::filesystem::path(file.path).parent_path().string(), O_DIRECTORY, nullptr);
 }
 
-// What there is to be told of: all that is worse than the rest.
 std::vector<Pending> of_kind(const std::vector<Pending>& pending, Pending::Kind kind) {
     std::vector<Pending> some;
     std::copy_if(pending.begin(), pending.end(), std::back_inserter(some),
@@ -292,7 +287,7 @@ int complain_of_wait(const std::vector<Pending>& pending, int exit_status) {
     return exit_status;
 }
 
-// Until nothing is pending. 0, or the exit status with which it was given up.
+// Waits until no bytes are pending. Returns 0, or the exit status of the failure.
 class Waiting {
   public:
     Waiting(const WaitRequest& request, const Question& question, const Survey& asked)
@@ -304,10 +299,10 @@ class Waiting {
 
     int operator()() {
         for (;;) {
-            // Staging areas may have come.
+            // New staging areas may exist.
             auto asked = survey(question_);
             if (!asked) return complain_of_wait(asked.status().message(), exit_status(asked.status()));
-            asked.value().files = files_;   // not what may have taken their places
+            asked.value().files = files_;   // not files that may have replaced them
             Look look(asked.value(), empty_, failing_);
             if (const Status looked = look(); !looked) return complain_of_wait(looked.message(), kExitUnknown);
             if (terminal_) draw(look);
@@ -328,7 +323,7 @@ class Waiting {
   private:
     using Kind = Pending::Kind;
 
-    // The most that was ever to come is the whole.
+    // The progress is relative to the largest amount so far.
     void draw(const Look& look) {
         if (look.pending().empty() && !drawn_) return;
         most_bytes_ = std::max(most_bytes_, look.bytes());
@@ -361,7 +356,7 @@ class Waiting {
     const std::vector<recover::Wanted> files_;
     const AreaEvents events_;
     const Clock::time_point begin_ = Clock::now(), deadline_;
-    Clock::time_point clear_ = begin_, failing_since_ = begin_;   // when it was last clear what is to be waited for
+    Clock::time_point clear_ = begin_, failing_since_ = begin_;   // last time that a living process had bytes pending
     std::set<std::string> empty_;
     Look::Failing failing_;
     const bool terminal_ = !request_.quiet && progress_is_shown();

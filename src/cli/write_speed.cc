@@ -23,7 +23,8 @@ constexpr std::uint64_t kPhaseNs = 500'000'000;
 Result<int> open_nameless(const std::string& directory) {
     int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        // File systems without O_TMPFILE, parallel ones among them: a name, taken away at once.
+        // Some file systems, parallel ones among them, lack O_TMPFILE. There the file gets a name and is unlinked at
+        // once.
         std::string name = directory + "/.forebay-speed-XXXXXX";
         descriptor = ::mkostemp(name.data(), O_CLOEXEC);
         if (descriptor >= 0) ::unlink(name.c_str());
@@ -32,7 +33,7 @@ Result<int> open_nameless(const std::string& directory) {
     return descriptor;
 }
 
-// Writes until the bytes or the time are used up; bytes per second.
+// Writes until the bytes or the time are used up. Returns bytes per second.
 Result<double> write_for_a_while(int descriptor, const std::vector<char>& block, bool durable,
                                  const std::string& directory) {
     const std::uint64_t begin = monotonic_ns();
@@ -58,7 +59,7 @@ Result<WriteSpeed> measure_write_speed(const std::string& directory) {
     if (!descriptor) return descriptor.status();
     const std::vector<char> block(kBlock, 'f');
     Result<double> seen = write_for_a_while(descriptor.value(), block, false, directory);
-    // Pages that wait to be written would be charged to the second phase.
+    // Dirty pages of the first phase would slow down the second.
     if (seen && ::ftruncate(descriptor.value(), 0) != 0)
         seen = Status::from_errno(errno, "shorten a file in " + directory);
     const Result<double> durable = seen ? write_for_a_while(descriptor.value(), block, true, directory) : seen;

@@ -1,4 +1,4 @@
-// How fast a directory takes bytes: a quick look, not a benchmark.
+// Measures the write speed of a directory: a quick look, not a benchmark.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace forebay::cli {
 
 struct WriteSpeed {
-    double bytes_per_s = 0;           // as a program sees it: until the operating system has the bytes
-    double durable_bytes_per_s = 0;   // until the device has them
+    double bytes_per_s = 0;           // until the operating system has the bytes, as a program sees it
+    double durable_bytes_per_s = 0;   // until the device has the bytes
 };
 
-// Writes at most 64 MiB into a file without a name (gone at the end in any case), for about a second at
-// most: between two writes of 1 MiB, and two syncs of 4 MiB, the clock is looked at.
+// Writes at most 64 MiB into an unnamed file, for about a second at most. It checks the clock between two writes of 1
+// MiB, and between two syncs of 4 MiB.
 [[nodiscard]] Result<WriteSpeed> measure_write_speed(const std::string& directory);
 
 }   // namespace forebay::cli

@@ -36,7 +36,7 @@ Result<Board> Board::create(std::unique_ptr<io::File> file, std::uint64_t partic
     header->sequence.store(1, std::memory_order_relaxed);
     board.lay_out(participants, ring);
     for (std::uint64_t i = 0; i < participants; ++i) new (board.rows_ + i) BoardRow;
-    std::atomic_signal_fence(std::memory_order_release);   // last: until then it is none, whenever this process dies
+    std::atomic_signal_fence(std::memory_order_release);   // last: a board of a process that dies earlier has no magic
     header->magic = kBoardMagic;
     if (board.lost()) return board.loss();
     return board;

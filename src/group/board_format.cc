@@ -61,7 +61,7 @@ Result<BoardView> read_board(io::File& file) {
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, boot_id), boot_id));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_raw), view.frontier.raw));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_metadata), view.frontier.metadata));
-    std::uint64_t appended = 0, followed = 0;   // in this order: less than there is would be too little
+    std::uint64_t appended = 0, followed = 0;   // in this order, so that the result is never too low
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, followed), followed));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, appended), appended));
     view.unfollowed_bytes = appended - std::min(followed, appended);

@@ -1,9 +1,9 @@
-// The format of a board, the file that the participants of one shared file map (group/board.h), as recovery
-// finds it in the drainer's process directory.
-//
-// Native byte order, as a board is read on the machine that wrote it. The magic and the version guard it. After a crash
-// recovery uses `group`, the frontier (`dead_raw`, `dead_metadata`) and the participants. For a durable group it uses
-// the last statement (group/statement.h); of the frontier it uses only whether that is beyond all records.
+// The format of a board, the file that the participants of one shared file map (group/board.h). Recovery finds it in
+// the drainer's process directory.
+// The byte order is native, because the machine that wrote a board also reads it. The magic and the version guard it.
+// After a crash recovery uses `group`, the frontier (`dead_raw`, `dead_metadata`) and the participants. For a durable
+// group recovery uses the last statement (group/statement.h). It then uses the frontier only to see if that is beyond
+// all records.
 #pragma once
 
 #include <array>
@@ -28,60 +28,60 @@ inline constexpr std::uint64_t kBoardMagic = 0x314452414f424246;   // "FBBOARD1"
 inline constexpr std::uint64_t kBoardVersion = 2;
 
 inline constexpr std::string_view kBoardPrefix = "board-";
-// "board-7": the board for the drainer's log number 7, in the drainer's directory.
+// Returns "board-7" for the drainer's log number 7. The file is in the drainer's directory.
 [[nodiscard]] std::string board_name(std::uint64_t log);
 
 // The part of a board that other nodes may read (one-sided, so the layout counts). It tells which parts of the file may
 // have bytes that are staged here and not in the target yet. Each record draws a ticket once it is visible. `marks` has
-// the last ticket of each region of the file; `clean` is the ticket up to which everything is drained. With one node, a
-// mark of 1 says that bytes of the region may have been staged since the board was made.
+// the last ticket of each region of the file. The drainer has drained all records up to ticket `clean`. With one node,
+// a mark of 1 means: bytes of the region may have been staged since the board was made.
 struct Exposed {
     static constexpr std::uint64_t kRegionBytes = std::uint64_t{1} << 20;
-    static constexpr std::uint64_t kMarks = 4096;   // regions share marks: too much waiting, never too little
+    static constexpr std::uint64_t kMarks = 4096;   // shared by regions: may wait too long, never too short
     std::atomic<std::uint64_t> clean{0};
     static constexpr std::uint64_t kCannotDrain =
-        UINT64_MAX;   // in `clean`: the file cannot be written, and nobody need wait
+        UINT64_MAX;   // in `clean`: the drainer cannot write the file, so waiting is useless
     std::array<std::atomic<std::uint64_t>, kMarks> marks{};
 };
 
-// Whether the drainer waits for records whose numbers are drawn already.
+// Tells if the drainer waits for records whose numbers are drawn already.
 enum class Awaited : std::uint32_t {
     kNothing,
     kRecords,   // the drainer has followed later ones, and cannot drain them yet
-    kArrived,   // one of them has been published since
+    kArrived,   // a process has published one of them since
 };
 
-// Where writes go after the drainer has failed.
+// The destination of writes after the drainer has failed.
 enum class Bypass : std::uint32_t {
     kNo,
-    kSoon,   // target writes of older bytes are still under way
-    kNow,    // straight to the target: the drainer writes nothing until the file is closed
+    kSoon,   // target writes of older bytes are still in flight
+    kNow,    // to the target: the drainer writes nothing until the file is closed
 };
 
 struct BoardHeader {
     std::uint64_t magic = 0, version = 0;
-    std::uint64_t group = 0;   // as the open records of the logs say (log/format.h)
+    std::uint64_t group = 0;   // as in the open records of the logs (log/format.h)
     area::BootId boot_id{};    // of the participants
     std::uint64_t participants = 0;
-    std::uint64_t ring = 0;                               // segments of one log that can be in use at a time
-    alignas(64) std::atomic<std::uint64_t> sequence{0};   // the next one
+    std::uint64_t ring = 0;                               // maximum number of segments of one log in use
+    alignas(64) std::atomic<std::uint64_t> sequence{0};   // the next number
     std::atomic<std::uint64_t> dead_raw{0};               // the frontier: lower numbers no longer count
     std::atomic<std::uint64_t> dead_metadata{0};
     std::atomic<std::uint64_t> committed_size{0};         // of the file, at its last commit
-    std::uint64_t team = 0;                               // several nodes: the same on the boards of all; else 0
-    std::uint64_t nodes = 1;                              // so many of them
+    std::uint64_t team = 0;                               // of all boards of the team, with several nodes; else 0
+    std::uint64_t nodes = 1;                              // number of nodes
     alignas(64) std::atomic<std::uint64_t> epoch{0};      // markers so far
     alignas(64) std::atomic<std::uint64_t> appended{0};   // payload bytes, by all but the drainer
-    std::atomic<std::uint64_t> followed{0};               // of those, seen by the drainer
+    std::atomic<std::uint64_t> followed{0};               // the part that the drainer has seen
     std::atomic<std::uint64_t> tickets{0};                // drawn so far (several nodes only)
-    std::atomic<std::uint64_t> followed_tickets{0};       // of those, seen by the drainer
+    std::atomic<std::uint64_t> followed_tickets{0};       // the part that the drainer has seen
     alignas(64) io::SharedWord doorbell{0};
     std::atomic<std::uint32_t> listening{0};    // the drainer waits for the doorbell
     std::atomic<std::uint32_t> wants_room{0};   // participants that wait for room
     std::atomic<Awaited> awaited{Awaited::kNothing};
     alignas(64) io::SharedWord progress{0};
-    std::atomic<std::uint32_t> failed{0};      // errno: the drainer cannot write the target
-    std::atomic<std::uint32_t> finished{0};    // the drainer is done with the file; 2: not all of it is there
+    std::atomic<std::uint32_t> failed{0};      // errno of the drainer's failed target write; else 0
+    std::atomic<std::uint32_t> finished{0};    // 1: the drainer is done with the file; 2: with bytes missing
     std::atomic<Bypass> bypass{Bypass::kNo};   // after a failure, with on_error=through
     std::atomic<std::uint64_t> memory_pace{
         0};                 // of a target as fast as the log (drain/target_pace.h), times participants; else 0
@@ -90,34 +90,34 @@ struct BoardHeader {
 };
 
 struct alignas(64) BoardRow {
-    std::atomic<std::uint64_t> pid{0}, start_ticks{0};    // who it is
-    std::atomic<std::uint64_t> adopted{0};                // segments this log has ever had
-    std::atomic<std::uint64_t> wants_room{0};             // not 0: it waits, and even its newest segment may go
-    alignas(64) std::atomic<std::uint64_t> drawing{0};    // numbers from here on may lack their records yet; 0: none
-    alignas(64) std::atomic<std::uint64_t> released{0};   // segments, from the log's first on, that are free again
+    std::atomic<std::uint64_t> pid{0}, start_ticks{0};    // identity of the process
+    std::atomic<std::uint64_t> adopted{0};                // segments that this log has ever had
+    std::atomic<std::uint64_t> wants_room{0};             // not 0: waits for room, and its newest segment may go too
+    alignas(64) std::atomic<std::uint64_t> drawing{0};    // 0, or the lowest number whose record may be missing yet
+    alignas(64) std::atomic<std::uint64_t> released{0};   // number of free segments, counted from the log's first one
     std::atomic<std::uint64_t> synced{0};   // durability=node: on the device up to here (log::log_position)
 };
 
-// Where what is: the rows follow the header, then come the statements, the rings last.
+// The layout: the rows follow the header, then come the statements, and the rings last.
 [[nodiscard]] std::uint64_t statements_begin(std::uint64_t participants) noexcept;
 [[nodiscard]] std::uint64_t rings_begin(std::uint64_t participants) noexcept;
 [[nodiscard]] std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexcept;
 
-// What recovery needs of a board.
+// The fields of a board that recovery needs.
 struct BoardView {
     std::uint64_t group = 0;
     std::uint64_t team = 0, nodes = 1;
     log::Frontier frontier;
     std::vector<area::ProcessIdentity> participants;
-    std::uint64_t unfollowed_bytes = 0;   // payload that the working drainer has not found yet
-    std::size_t logs = 0;                 // of theirs that have records which may still count
+    std::uint64_t unfollowed_bytes = 0;   // payload that the live drainer has not found yet
+    std::size_t logs = 0;                 // logs of participants with records that may still count
     std::optional<Statement> statement;   // of a durable group
 };
-// Checks all that it reads. kCorrupt: this is no board. kUnsupported: it is a board of another version. kNotFound: its
-// maker died before it was whole.
+// Reads a board and checks all that it reads. kCorrupt: the file is no board. kUnsupported: the board has another
+// version. kNotFound: its maker died before the board was complete.
 [[nodiscard]] Result<BoardView> read_board(io::File& file);
 
-// Says on the board that no record of the file's logs counts any more: its frontier is beyond all of them.
+// Moves the board's frontier beyond all records, so that no record of the file's logs counts.
 [[nodiscard]] Status retire_board(io::File& file);
 
 }   // namespace forebay::group

@@ -1,9 +1,8 @@
 // Counts the writes of programs that bypass the log.
-//
-// The kernel makes writers of one file wait for each other. So a target write of the drain tells how fast the target is
+// The kernel makes writers of one file wait for each other. So a target write of the drain measures the target's speed
 // only if no bypassing write was in flight meanwhile. The counts lie in memory of one process, or in memory that the
-// participants of a shared file map. Thread-safe, also between processes. A write whose process has died counts as in
-// flight for ever, and the drain learns no pace any more.
+// participants of a shared file map. Thread-safe, also between processes. A write of a process that died stays in
+// flight, and the drain then measures no pace.
 #pragma once
 
 #include <atomic>
@@ -15,9 +14,9 @@ namespace forebay::group {
 struct BypassCount {
     std::atomic<std::uint64_t> begun{0}, ended{0};
 
-    // Nullopt: some are in flight.
+    // Returns the number of writes so far, or nullopt if some are in flight.
     [[nodiscard]] std::optional<std::uint64_t> none_now() const noexcept {
-        const std::uint64_t before = ended.load();   // first: one that begins and ends in between must not go unnoticed
+        const std::uint64_t before = ended.load();   // first, to see a write that begins and ends in between
         const std::uint64_t all = begun.load();
         return all == before ? std::optional(all) : std::nullopt;
     }
@@ -26,7 +25,7 @@ struct BypassCount {
     }
 };
 
-// A bypassing write; it is in flight as long as this lives.
+// A bypassing write. It is in flight during the lifetime of this object.
 class BypassInFlight {
   public:
     explicit BypassInFlight(BypassCount& writes) noexcept : writes_(writes) { writes_.begun.fetch_add(1); }

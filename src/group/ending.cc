@@ -11,7 +11,7 @@ namespace forebay::group {
 
 namespace {
 
-// Of BoardHeader::finished.
+// Values of BoardHeader::finished.
 constexpr std::uint32_t kFinished = 1, kFinishedWithFailure = 2;
 
 }   // namespace
@@ -33,7 +33,7 @@ Status Ending::wait_until_finished(std::optional<std::chrono::milliseconds> at_m
         if (header.finished.load() != 0) return Status::ok();
         io::wait_while(header.progress, progress, kLivenessInterval);
         if (header.finished.load() != 0) return Status::ok();
-        // If the drainer could not store to this page of the board, nor can this process.
+        // A store to this page shows if it is lost: the drainer could then not store to it either.
         header.progress.fetch_add(0);
         FOREBAY_TRY(participants_.lost());
         if (!participants_.is_alive(drainer)) return participants_.drainer_gone();
@@ -72,7 +72,7 @@ Status Ending::await(Phase phase, std::optional<std::chrono::milliseconds> at_mo
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
         const std::uint32_t rung = header.doorbell.load();
-        std::uint64_t going_on = 0;   // the pid of one that has not
+        std::uint64_t going_on = 0;   // the pid of a live participant that has not reached `phase`
         for (std::uint64_t i = 0; i < participants_.count(); ++i)
             if (!came_to(i, phase) && participants_.is_alive(i)) going_on = participants_.setup().processes[i].pid;
         FOREBAY_TRY(participants_.lost());

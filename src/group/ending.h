@@ -1,8 +1,6 @@
-// The end of a group: how the participants come to it together, or each as it can.
-//
-// A program closes the file collectively, or its processes end without having closed it. In that case each participant
-// publishes how far it has come, and the drainer waits for the others.
-//
+// The end of a group: the participants finish the file together, or each on its own.
+// A program closes the file collectively, or its processes end without a close. In the second case each participant
+// publishes its phase, and the drainer waits for the others.
 // Thread-safety: any thread may make any call. Blocking: `wait_until_finished` and `await_ends`.
 #pragma once
 
@@ -19,20 +17,21 @@ class Ending {
   public:
     explicit Ending(Participants& participants) noexcept : participants_(participants) {}
 
-    // The drainer has finished with the file: no participant need wait for it any more. `outcome`: whether the target
-    // has all of the file.
+    // For the drainer: reports that it has finished with the file, and ends the waits of the participants. `outcome` is
+    // ok if the target has the complete file.
     void finished(const Status& outcome = Status::ok()) noexcept;
-    // For the others: waits until the drainer has finished. kUnavailable: it has died, or takes longer than `at_most`.
+    // For the others: waits until the drainer has finished. kUnavailable: the drainer died, or needs longer than
+    // `at_most`.
     [[nodiscard]] Status wait_until_finished(std::optional<std::chrono::milliseconds> at_most = std::nullopt);
-    // Once the drainer has finished: why the target does not have all of the file, or ok.
+    // Returns why the target lacks bytes of the file, or ok. Call it after the drainer has finished.
     [[nodiscard]] Status outcome() const;
 
-    // How far a participant that ends without a close has come; in BoardRow::wants_room.
+    // The phase of a participant that ends without a close; in BoardRow::wants_room.
     enum class Phase : std::uint64_t { kWritten = 2, kGivenBack = 3 };
     void publish(Phase phase) noexcept;
-    // Returns once all other live participants have reached `phase`. kUnavailable: one has not within `at_most`.
+    // Waits until all other live participants have reached `phase`. kUnavailable: one has not within `at_most`.
     [[nodiscard]] Status await(Phase phase, std::optional<std::chrono::milliseconds> at_most);
-    // All other participants have reached `phase`; none has died before it.
+    // Returns true if all other participants have reached `phase` and the board is not lost.
     [[nodiscard]] bool all_came_to(Phase phase) const noexcept;
 
   private:

@@ -32,7 +32,7 @@ void Group::serve(const std::stop_token& stop, const std::function<void(bool)>& 
         header.listening.store(1);
         if (!log_.is_worth_following() && !stop.stop_requested()) {
             const bool waits = header.awaited.load() == Awaited::kRecords;
-            // After the board is lost, this thread hears no doorbell but `ends_`.
+            // After a loss of the board, only `ends_` wakes this thread.
             io::wait_while({header.doorbell, rung}, {ends_, 0},
                            waits ? std::optional(kLivenessInterval) : std::nullopt);
         }

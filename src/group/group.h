@@ -1,20 +1,16 @@
-// One process's part in a file that several processes of the node write together.
-//
+// The part of one process in a file that several processes of the node write together.
 // Each process, a participant, appends to a log of its own. One of them, the drainer, follows the logs of all and
-// writes the target; the others build no index until they read. The board, which all have mapped, and the logs connect
-// them: a record is visible to all as soon as its segment's tail covers it.
-//
+// writes the target; the others build no index until they read. The board, which all map, and the logs connect them:
+// all participants see a record as soon as its segment's tail covers it.
 //   order()     sequence numbers, and the records that other participants have appended
 //   log()       this participant's own log, and waiting for room in it
-//   release()   the drainer: which segments of all logs are free, and what makes that certain on the devices
-//   target()    what the participants tell each other of the target: commits, pace, failures
-//   ending()    how they come to the end together
-//
-// The drainer also has a listener thread. It sleeps on the board's doorbell in the kernel, and then has the file look
-// at the new records.
-//
-// Ownership: the board and the followers. Thread-safety: `add_log` before any other call, `listen` and
-// `stop_listening` from one thread; else as the parts say.
+//   release()   for the drainer: the free segments of all logs, and the syncs that make them safe to free
+//   target()    facts about the target that the participants share: commits, pace, failures
+//   ending()    the end of the file
+// The drainer also has a listener thread. The thread sleeps on the board's doorbell in the kernel, and then calls the
+// file's `poll`.
+// Ownership: the group owns the board and the followers. Thread-safety: call `add_log` before any other call, and
+// `listen` and `stop_listening` from one thread. The parts document the rest.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +39,9 @@ class Group {
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
 
-    // The log of the next participant. `pool` null: this process does not read it.
+    // Adds the log of the next participant. `pool` is null if this process does not read the log.
     void add_log(std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
-    // Starts the drainer's listener, whose thread calls `poll(room_wanted)`. kUnavailable: no thread.
+    // Starts the drainer's listener, whose thread calls `poll(room_wanted)`. kUnavailable: the thread did not start.
     [[nodiscard]] Status listen(std::function<void(bool room_wanted)> poll);
     void stop_listening() noexcept;
 
@@ -57,11 +53,10 @@ class Group {
 
     [[nodiscard]] bool drains() const noexcept { return participants_.drains(); }
     [[nodiscard]] std::uint64_t participants() const noexcept { return participants_.count(); }
-    // As Participants::lost.
     [[nodiscard]] const Status& lost() const noexcept { return participants_.lost(); }
-    // A marker was appended, between two barriers of all participants.
+    // Raises the epoch. A participant calls it after it appended a marker, between two barriers of all participants.
     void marked() noexcept { participants_.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
-    // What other nodes may read of the drainer's board.
+    // The part of the drainer's board that other nodes may read.
     [[nodiscard]] Exposed& exposed() const noexcept { return participants_.header().exposed; }
 
   private:
@@ -75,7 +70,7 @@ class Group {
     SharedTarget target_{participants_};
     Ending ending_{participants_};
     io::SharedWord ends_{0};   // raised to end the listener
-    std::jthread listener_;    // last: ends first
+    std::jthread listener_;    // last member: ends first
 };
 
 }   // namespace forebay::group

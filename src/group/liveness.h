@@ -1,4 +1,4 @@
-// How often a waiting process checks that the process it waits for still lives.
+// The interval at which a waiting process checks that the other process still lives.
 #pragma once
 
 #include <chrono>

@@ -10,10 +10,10 @@ namespace forebay::group {
 
 namespace {
 
-// So much of a log is mapped at once: a process can have only so many mappings, and a node has many logs.
+// Bytes of a log in one mapping: a process can have few mappings, and a node has many logs.
 constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20;
 
-// A part of a mapping that somebody else owns.
+// A part of a mapping that another object owns.
 class Slice final : public io::Mapping {
   public:
     explicit Slice(io::MutableBytes bytes) noexcept : io::Mapping(bytes) {}
@@ -21,13 +21,13 @@ class Slice final : public io::Mapping {
     bool present(io::Bytes part) noexcept override { return io::find_unreadable(part, part.data()) == nullptr; }
 };
 
-// EIO: a page of [begin, end) cannot be had. Looking at the others raises no SIGBUS.
+// Returns EIO if a page of [begin, end) is unreadable. Reading the other pages raises no SIGBUS.
 Status check_readable(const log::Segment& segment, std::uint64_t begin, std::uint64_t end) {
     const std::byte* const fault = io::find_unreadable(segment.bytes().subspan(begin, end - begin), segment.at(begin));
     return fault == nullptr ? Status::ok() : segment.fault(fault);
 }
 
-// The same for all of the record at `at` that decoding looks into.
+// Checks all bytes of the record at `at` that decoding reads.
 Status check_record_readable(const log::Segment& segment, std::uint64_t at, std::uint64_t tail) {
     if (tail - at < log::kRecordHeaderBytes) return check_readable(segment, at, tail);
     FOREBAY_TRY(check_readable(segment, at, at + log::kRecordHeaderBytes));
@@ -52,7 +52,8 @@ Result<log::Segment*> LogFollower::view(std::uint64_t order) {
         const std::uint64_t at_once = std::max<std::uint64_t>(1, kMapBytes / segment_bytes_), piece = place / at_once;
         if (piece >= maps_.size()) maps_.resize(piece + 1);
         if (!maps_[piece]) {
-            // What is beyond the pool's end now is there once somebody says that a segment is.
+            // The mapping may reach beyond the pool's end. Those bytes exist by the time a participant publishes their
+            // segment.
             auto mapping = pool_->map(piece * at_once * segment_bytes_, at_once * segment_bytes_);
             if (!mapping) return mapping.status();
             maps_[piece] = std::move(mapping).value();
@@ -69,7 +70,7 @@ Status LogFollower::read(std::vector<Record>& records) {
     for (;;) {
         const std::uint64_t adopted = row.adopted.load(std::memory_order_acquire);
         if (!open_.empty()) {
-            // The tail of a segment is final once there is a later one.
+            // A segment's tail is final once there is a later segment.
             Open& last = open_.back();
             FOREBAY_TRY(check_readable(*last.segment, 0, log::kSegmentHeaderBytes));
             const std::uint64_t tail = last.segment->published_tail();
@@ -107,7 +108,7 @@ Status LogFollower::read_segment(Open& open, std::uint64_t tail, std::vector<Rec
                                record.header.payload_bytes});
             segment.unindexed.fetch_add(1, std::memory_order_relaxed);
         }
-        open.read_to += record.bytes;   // without memory it is read once more
+        open.read_to += record.bytes;   // only now, so that a failed allocation reads the record again
     }
     std::atomic_thread_fence(std::memory_order_acquire);
     if (segment.generation() != open.generation) {
@@ -137,7 +138,7 @@ std::uint64_t LogFollower::end() const noexcept {
     return log::log_position(open_.back().order, open_.back().read_to, segment_bytes_);
 }
 
-// The newest one still grows, but for an owner that waits: then it has been read to its end.
+// The newest segment still grows, unless its owner waits for room. Then the follower has read it to its end.
 bool LogFollower::may_release(const Open& open) const noexcept {
     if (&open != &open_.back()) return true;
     const BoardRow& row = board_.row(participant_);

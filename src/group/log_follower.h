@@ -1,9 +1,8 @@
-// The log of one participant, followed from outside: which records have appeared since the last look.
-//
+// Follows the log of one participant from outside, and finds the records that were appended since the last call.
 // A follower maps the participant's pool, segment by segment, and reads records below the published tails. The
-// participant may use a released segment again at any time, so what was read counts only if the segment's
-// generation is the same afterwards; `read` reports when it is not.
-// Ownership: the views are the follower's and live as long as it. Not thread-safe. Blocks on page faults only.
+// participant may reuse a released segment at any time. So the bytes count only if the segment's generation is the same
+// after the read; `read` reports a change. Ownership: the follower owns the views. Not thread-safe. Blocks on page
+// faults only.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace forebay::group {
 
 class LogFollower {
   public:
-    // `pool` is the participant's pool file; null: nothing can be read (this process's own log).
+    // `pool` is the participant's pool file, or null for this process's own log, which is not read.
     LogFollower(const Board& board, std::uint64_t participant, std::unique_ptr<io::File> pool,
                 std::uint64_t segment_bytes);
 
@@ -33,20 +32,20 @@ class LogFollower {
         std::uint64_t payload = 0, generation = 0;
         std::uint64_t bytes = 0;   // of the payload
     };
-    // Appends the new records to `records`; each counts in its segment's `unindexed` until the caller takes it off.
-    // kNotFound: a segment was reused before it was read (never in the drainer, which releases segments). EIO: a page
-    // of the log cannot be had (io/guarded_access.h). Other errors: the pool cannot be mapped, or is damaged.
+    // Appends the new records to `records`. Each counts in its segment's `unindexed` until the caller subtracts it.
+    // kNotFound: a segment was reused before the read (never in the drainer, which releases segments). EIO: a page of
+    // the log is unreadable (io/guarded_access.h). Other errors: the pool cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 
-    // Begins again with the oldest segment that is not released.
     void restart();
 
     // For the drainer: the lowest records that are still needed.
     [[nodiscard]] log::Frontier needed() const noexcept;
 
-    // For the drainer: nothing in the oldest segment is live or pinned.
+    // For the drainer: true if no byte of the oldest segment is live or pinned.
     [[nodiscard]] bool idle() const noexcept { return !open_.empty() && open_.front().segment->idle(); }
-    // For the drainer: the same, and it might be released. The newest one never is but for an owner that waits.
+    // For the drainer: true if the oldest segment is idle and could be released. The newest segment can be released
+    // only while its owner waits for room.
     [[nodiscard]] bool waits_for_frontier() const noexcept {
         return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
     }
@@ -54,18 +53,18 @@ class LogFollower {
     // and may go (log::SegmentOrder::may_go); the newest may go only when its owner waits for room.
     [[nodiscard]] std::uint64_t needed_from(const log::Frontier& frontier,
                                             std::uint64_t drained_metadata) const noexcept;
-    // For the drainer: releases the segments below `order` that may still go. True if any was released.
+    // For the drainer: releases the segments below `order` that may still go. Returns true if it released any.
     bool release_below(std::uint64_t order) noexcept;
-    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0: none followed).
+    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0 if none is
+    // followed).
     [[nodiscard]] std::uint64_t begin() const noexcept { return open_.empty() ? next_order_ : open_.front().order; }
     [[nodiscard]] std::uint64_t end() const noexcept;
-    // Waits until the log is on its device. From any thread.
+    // Syncs the log to its device. Any thread may call it.
     [[nodiscard]] Status sync() const { return pool_ ? pool_->sync() : Status::ok(); }
     [[nodiscard]] bool readable() const noexcept { return pool_ != nullptr; }
     [[nodiscard]] std::uint64_t segment_bytes() const noexcept { return segment_bytes_; }
 
   private:
-    // A segment that is being followed.
     struct Open {
         std::uint64_t order = 0;
         log::Segment* segment = nullptr;
@@ -82,8 +81,8 @@ class LogFollower {
     const std::uint64_t segment_bytes_;
     std::vector<std::unique_ptr<io::Mapping>> maps_;     // of many segments each; they outlive the views
     std::vector<std::unique_ptr<log::Segment>> views_;   // by place in the pool
-    std::deque<Open> open_;                              // oldest first: being followed and not released
-    std::uint64_t next_order_ = 0;                       // the first segment that has not been looked at
+    std::deque<Open> open_;                              // followed and not released, oldest first
+    std::uint64_t next_order_ = 0;                       // the first segment that was not opened yet
 };
 
 }   // namespace forebay::group

@@ -15,18 +15,18 @@ void LogRelease::all_drained() noexcept {
     if (participants_.setup().several_nodes) header.exposed.clean.store(header.followed_tickets.load());
 }
 
-// Nullopt: a truncation is in the way.
+// Returns nullopt while a truncation blocks the frontier.
 std::optional<log::Frontier> LogRelease::next_frontier(const Account& account) const noexcept {
     log::Frontier frontier{order_.complete_below(), order_.complete_below()};
     frontier.lower_to(account.needed);
     for (const auto& log : logs_) frontier.lower_to(log->needed());
-    // A process that finds the record of a truncation takes every range without a later record for cut off.
+    // A process that finds a truncation's record treats every range without a later record as cut off.
     if (account.cut != 0 && account.cut >= frontier.lower()) return std::nullopt;
     return frontier;
 }
 
-// A segment's account is coarse, so fewer records may seem dead than before. A dead record stays dead. True: the
-// frontier has moved.
+// A segment's account is coarse, so the next frontier may be lower than the current one. A dead record stays dead.
+// Returns true if the frontier moved.
 bool LogRelease::store_frontier(const log::Frontier& next) noexcept {
     BoardHeader& header = participants_.header();
     const log::Frontier before = participants_.frontier();
@@ -41,7 +41,7 @@ std::optional<log::Frontier> LogRelease::recycle(const Account& account) noexcep
     if (!next) return std::nullopt;
     const bool limited = next->lower() == order_.complete_below();
     bool any = store_frontier(*next), waits = account.idle;   // a participant may wait for either
-    if (participants_.board().lost()) return std::nullopt;    // recovery would not know of it
+    if (participants_.board().lost()) return std::nullopt;    // recovery would not see the frontier
     for (const auto& log : logs_) {
         any = log->release_below(log->needed_from(participants_.frontier(), account.drained)) || any;
         waits = waits || log->waits_for_frontier();

@@ -9,7 +9,7 @@ namespace forebay::group {
 
 namespace {
 
-// Between two questions to the drainer whether it has drained everything.
+// The interval between two checks of `clean`.
 constexpr std::chrono::milliseconds kAskBoardAgain{1};
 
 }   // namespace
@@ -24,7 +24,7 @@ log::Sharing OwnLog::sharing() const noexcept {
 
 void OwnLog::adopted(const log::Segment& segment, std::uint64_t order) noexcept {
     participants_.board().place(index(), order).store(segment.index(), std::memory_order_relaxed);
-    if (participants_.board().lost()) return;   // other processes would look for it elsewhere
+    if (participants_.board().lost()) return;   // other processes would look up a wrong place
     participants_.own_row().adopted.store(order + 1, std::memory_order_release);
 }
 
@@ -33,13 +33,13 @@ bool OwnLog::is_worth_following() const noexcept {
     const BoardHeader& header = participants_.header();
     if (header.wants_room.load() > 0 || header.awaited.load() == Awaited::kArrived) return true;
     if (participants_.setup().several_nodes) return header.tickets.load() != header.followed_tickets.load();
-    // A record may be found before it is counted.
+    // The drainer may find a record before the record is counted, so the difference may be negative.
     return static_cast<std::int64_t>(header.appended.load() - header.followed.load()) >=
            static_cast<std::int64_t>(participants_.setup().wake_bytes);
 }
 
-// `appended` before `listening` here, `listening` before `appended` in the listener, both in one total order: one of
-// the two sees the other.
+// This function raises `appended` before it reads `listening`; the listener does the reverse. Both use one total order,
+// so one of the two sees the other's store.
 void OwnLog::appended(std::span<const log::FileLog::Part> parts) noexcept {
     BoardHeader& header = participants_.header();
     std::uint64_t bytes = 0;
@@ -97,7 +97,7 @@ Status OwnLog::await_drained() {
         }
         if (clean >= needed) return Status::ok();
         if (asked % (kLivenessInterval / kAskBoardAgain) == 0) FOREBAY_TRY(participants_.drainer_gone());
-        // The drainer raises no word for this.
+        // The drainer raises no word when `clean` grows.
         static constexpr io::SharedWord kNeverRaised{0};
         io::wait_while(kNeverRaised, 0, kAskBoardAgain);
     }

@@ -1,6 +1,5 @@
 // This participant's own log, as the group sees it.
-//
-// Thread-safety: `set_released` under the file's lock, the rest from any thread. Blocking: `wait_for_room`,
+// Thread-safety: `set_released` needs the file's lock; any thread may make the other calls. Blocking: `wait_for_room`,
 // `drain_below` and `await_drained`.
 #pragma once
 
@@ -19,38 +18,37 @@ class OwnLog {
   public:
     explicit OwnLog(Participants& participants) noexcept : participants_(participants) {}
 
-    // For the open records of the log.
+    // The sharing of the file, for the open records of the log.
     [[nodiscard]] log::Sharing sharing() const noexcept;
-    // The participant's index.
     [[nodiscard]] std::uint64_t index() const noexcept { return participants_.setup().self; }
 
-    // `segment` has become the newest of this log, as number `order`. It carries its first record.
+    // Reports that `segment` is now the newest of this log, with number `order`. The segment has its first record.
     void adopted(const log::Segment& segment, std::uint64_t order) noexcept;
-    // Records with these parts are visible. Wakes the drainer when it should look at them. With several nodes the
-    // drainer calls this for its own records too: other nodes must be able to ask for bytes that are not drained yet.
+    // Reports that records with these parts are visible. Wakes the drainer if enough bytes are new. With several nodes
+    // the drainer calls this for its own records too, so that other nodes can ask for bytes that are not drained yet.
     void appended(std::span<const log::FileLog::Part> parts) noexcept;
-    // Segments of an order below this one are free: none of their bytes is needed.
+    // The lowest order of a segment that is needed. Lower ones are free.
     [[nodiscard]] std::uint64_t released() const noexcept {
         return participants_.own_row().released.load(std::memory_order_acquire);
     }
-    // For the drainer.
     void set_released(std::uint64_t order) noexcept {
         participants_.own_row().released.store(order, std::memory_order_release);
     }
-    // With durability=node: the log is on its device up to `end` (log::log_position). Saves the drainer a sync.
+    // With durability=node: reports that the log is on its device up to `end` (log::log_position). Saves the drainer a
+    // sync.
     void synced(std::uint64_t end) noexcept { participants_.own_row().synced.store(end, std::memory_order_release); }
 
-    // Not for the drainer. Asks it to drain everything, and returns once `released` is above `seen` or a moment has
-    // passed: look again. Fails if the drainer cannot drain any more, or has died.
+    // For participants that do not drain. Asks the drainer to drain all records. Returns once `released` is above
+    // `seen` or a short time has passed; check again then. Fails if the drainer has failed or died.
     [[nodiscard]] Status wait_for_room(std::uint64_t seen);
-    // Not for the drainer. Asks it to drain everything, and returns once no record below `below` is needed. Fails as
-    // `wait_for_room` does.
+    // For participants that do not drain. Asks the drainer to drain all records, and returns once no record below
+    // `below` is needed. Fails as `wait_for_room` does.
     [[nodiscard]] Status drain_below(std::uint64_t below);
-    // Several nodes only. Returns once the drainer has drained everything that this participant, or one that it has
-    // synchronised with, had staged when the call began. Fails if the drainer cannot, or has died.
+    // For several nodes. Returns once the drainer has drained all bytes that were staged when the call began, by this
+    // participant or by one that it has synchronised with. Fails if the drainer has failed or died.
     [[nodiscard]] Status await_drained();
 
-    // Whether the drainer has to look at the logs now.
+    // Returns true if the drainer should read the logs now.
     [[nodiscard]] bool is_worth_following() const noexcept;
 
   private:

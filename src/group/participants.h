@@ -1,8 +1,6 @@
-// The processes of one node that write one file together: the participants.
-//
-// Each participant appends to a log of its own. One of them, the drainer, follows the logs of all and writes the
-// target. The board (group/board.h), which all have mapped, connects them.
-//
+// The participants: processes of one node that write one file together.
+// Each participant appends to a log of its own. The drainer, one of them, follows all logs and writes the target. All
+// map the board (group/board.h), which connects them.
 // Thread-safety: any thread may make any call.
 #pragma once
 
@@ -28,10 +26,9 @@ class Participants {
         bool durable = false;                           // durability=node, in all participants
         std::uint64_t team = 0, nodes = 1;              // for recovery, with several nodes (group/board_format.h)
         bool consistent = false;                        // each rank also keeps an undo journal
-        std::vector<std::string> directories{};         // of the participants; a missing one is unknown
+        std::vector<std::string> directories{};         // of the participants; unknown if missing
     };
-    // The drainer's object writes onto the board who takes part. Recovery leaves the logs alone while one of them
-    // lives.
+    // In the drainer, writes the participants onto the board. Recovery leaves the logs alone while one of them lives.
     explicit Participants(Setup setup);
 
     [[nodiscard]] const Setup& setup() const noexcept { return setup_; }
@@ -42,15 +39,15 @@ class Participants {
 
     [[nodiscard]] std::uint64_t count() const noexcept { return setup_.processes.size(); }
     [[nodiscard]] bool drains() const noexcept { return setup_.self == setup_.drainer; }
-    // Judged by the lock in the participant's directory, which means the same in all containers of the node. True if
-    // that cannot be told.
+    // Tests the lock in the participant's directory, which works across all containers of the node. Returns true if the
+    // state of the lock is unknown.
     [[nodiscard]] bool is_alive(std::uint64_t participant) const noexcept;
     // Ok while the drainer lives and can write the target.
     [[nodiscard]] Status drainer_gone() const;
-    // Not ok: this process has lost the board. It does not see the others, nor do they see it. A sequence number that
-    // was drawn before such a look must not be used.
+    // Returns an error if this process has lost the board. Then it does not see the others' stores, nor do they see its
+    // own. A caller must not use a sequence number that it drew before such a check.
     [[nodiscard]] const Status& lost() const noexcept { return setup_.board.lost() ? setup_.board.loss() : ok_; }
-    // Records below the frontier count no more (log/frontier.h).
+    // Records below the frontier are dead (log/frontier.h).
     [[nodiscard]] log::Frontier frontier() const noexcept {
         return {header().dead_raw.load(), header().dead_metadata.load()};
     }

@@ -6,7 +6,7 @@ namespace forebay::group {
 
 namespace {
 
-// Of all segments: a reader restarts after so many releases rather than keep records that are gone.
+// A reader restarts after this number of releases in all logs. Otherwise it would keep records of released segments.
 constexpr std::uint64_t kForgetAfterSegments = 256;
 
 }   // namespace
@@ -15,12 +15,13 @@ constexpr std::uint64_t kForgetAfterSegments = 256;
 
 std::uint64_t RecordOrder::next_sequence() noexcept {
     auto& sequence = participants_.header().sequence;
-    // A participant that does not see this store sees a counter that has not passed the number yet.
+    // A participant that does not see this store reads a counter that is not above the number yet.
     participants_.own_row().drawing.store(sequence.load());
     return sequence.fetch_add(1);
 }
 
-// Either the drainer, which has stored that it waits, sees no number drawn here any more, or this sees that it waits.
+// The drainer stores that it waits, then reads `drawing`. This function stores `drawing`, then reads that the drainer
+// waits. So one of the two sees the other's store.
 void RecordOrder::published() noexcept {
     participants_.own_row().drawing.store(0);
     BoardHeader& header = participants_.header();
@@ -29,7 +30,7 @@ void RecordOrder::published() noexcept {
         io::raise_and_wake(header.doorbell);
 }
 
-// Every record with a number below the result is visible.
+// Returns a number below which every record is visible.
 std::uint64_t RecordOrder::visible_below() const noexcept {
     std::uint64_t below = participants_.header().sequence.load();
     for (std::uint64_t i = 0; i < participants_.count(); ++i)
@@ -56,7 +57,7 @@ void RecordOrder::await_complete() noexcept {
 
 // ---- the logs of all ---------------------------------------------------------------------------------
 
-// Reads all logs so that no record before a marker is missing. False: restart.
+// Reads all logs so that no record before a marker is missing. Returns false if the caller must restart.
 bool RecordOrder::read_cut() {
     const auto& epoch = participants_.header().epoch;
     for (;;) {
@@ -76,18 +77,18 @@ bool RecordOrder::find() {
         for (std::uint64_t i = 0; i < logs_.size(); ++i)
             released += participants_.row(i).released.load(std::memory_order_relaxed);
         if (released - released_at_restart_ > kForgetAfterSegments) return false;
-        // Other nodes may now write the bytes that this one has drained.
+        // Other nodes may now write the bytes that this node has drained.
         if (participants_.setup().several_nodes && participants_.frontier().lower() > dead_at_restart_.lower())
             return false;
     }
-    // A record with a ticket is visible. The tickets are read before the logs.
+    // A record with a ticket is visible. So the code reads the tickets before the logs.
     found_ = {participants_.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
     if (!read_cut()) return false;
     new_bytes_ = 0;
     if (participants_.drains())
         for (; counted_ < records_.size(); ++counted_)
             if (records_[counted_].kind == log::RecordKind::kData) new_bytes_ += records_[counted_].bytes;
-    // Stable: a record that was copied forward keeps its number, and the copy comes later.
+    // A stable sort keeps a record's forward copy, which has the same number, after the record.
     std::stable_sort(records_.begin(), records_.end(),
                      [](const LogFollower::Record& one, const LogFollower::Record& other) {
                          return one.sequence < other.sequence;
@@ -123,7 +124,7 @@ void RecordOrder::forget_records() noexcept {
 void RecordOrder::followed() {
     forget_records();
     completeness_awaited_ = false;
-    // A record that could not be read may be older than any that was.
+    // An unreadable record may be older than all records that were read.
     if (!participants_.drains() || !damage().is_ok()) return;
     complete_below_ = found_.below;
     participants_.header().followed_tickets.store(found_.tickets);

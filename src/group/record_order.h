@@ -21,7 +21,7 @@
 
 namespace forebay::group {
 
-// The logs of all participants, by index. This process's own log is not followed.
+// The logs of all participants, by index. A process does not follow its own log.
 using LogFollowers = std::vector<std::unique_ptr<LogFollower>>;
 
 class RecordOrder {
@@ -30,59 +30,60 @@ class RecordOrder {
 
     // ---- sequence numbers -----------------------------------------------------------------------
 
-    // The next number: they rise within the node, for this file. Call `published` once the record is appended and, in
-    // the drainer, noted for its index. Until then participants expect that this record may still appear.
+    // Draws the next number. Numbers rise within the node, for this file. Call `published` after the record is appended
+    // and, in the drainer, noted for its index. Until then participants expect the record.
     [[nodiscard]] std::uint64_t next_sequence() noexcept;
     void published() noexcept;
-    // Every record that a participant has appended has a lower number.
+    // Every appended record has a lower number.
     [[nodiscard]] std::uint64_t present_below() const noexcept { return participants_.header().sequence.load(); }
-    // The drainer has followed every record with a lower number and may drain it: all other records are newer.
+    // The drainer has followed every record with a lower number and may drain it. All other records are newer.
     [[nodiscard]] std::uint64_t complete_below() const noexcept { return complete_below_; }
-    // Only incomplete records remain to be drained: rings the doorbell when more are complete.
+    // Rings the doorbell when more records are complete. Call it when only incomplete records remain.
     void await_complete() noexcept;
-    // The doorbell has rung for `await_complete` since `followed`. Take in the records that `find` finds, or it rings
-    // again.
+    // Returns true if the doorbell rang for `await_complete` since `followed`. The doorbell rings again unless the
+    // caller takes in the records that `find` finds.
     [[nodiscard]] bool completeness_awaited() const noexcept { return completeness_awaited_; }
-    // The other participants have stopped writing: every record is complete.
+    // Reports that the other participants have stopped writing, so every record is complete.
     void note_alone() noexcept { alone_ = true; }
-    // A process that died between drawing a number and publishing its record never publishes it.
+    // Clears the drawn numbers of processes that died before they published their records.
     void forget_numbers_of_the_dead() noexcept;
 
     // ---- the logs of all ------------------------------------------------------------------------
 
-    // Not ok: a log of another participant could not be read. Its records are unknown and stay there. Also if the board
-    // is lost.
+    // Returns an error if another participant's log was unreadable or the board is lost. Unread records are unknown and
+    // stay in that log.
     [[nodiscard]] const Status& damage() const noexcept {
         return participants_.lost().is_ok() ? damage_ : participants_.lost();
     }
-    // A dead data record (log/frontier.h) is shown as a bypass record.
+    // A dead data record (log/frontier.h) appears as a bypass record.
     struct Record {
         log::RecordKind kind = log::RecordKind::kData;
         log::DataClass data_class = log::DataClass::kRaw;
         std::uint64_t sequence = 0;
         std::uint64_t argument = 0;
         std::span<const ByteRange> extents;
-        log::Segment* segment = nullptr;   // a view that the follower owns; its bytes may be used again
+        log::Segment* segment = nullptr;   // a view that the follower owns; the participant may reuse its bytes
         std::uint64_t payload = 0;         // offset in the segment
-        std::uint64_t generation = 0;      // of the segment when the record was read
+        std::uint64_t generation = 0;      // of the segment at the time of the read
         std::uint64_t bytes = 0;           // of the payload
     };
     using Visit = std::function<void(const Record&)>;
-    // Finds the records that were appended since the last call: the drainer in the other logs, else in all logs. Finds
-    // every record that was complete when the call began, and with it all earlier records of the same participant. The
-    // drainer has noted its own. False: earlier visits count no more; forget them, restart, and call again.
+    // Finds the records that were appended since the last call. The drainer reads the other logs; its own records are
+    // noted. Other participants read all logs. `find` returns every record that was complete when the call began, and
+    // all earlier records of the same participant. Returns false if earlier visits are invalid. The caller must then
+    // forget them, restart, and call again.
     [[nodiscard]] bool find();
     // For the drainer, after `find`: adds the new payload to `pending`, and only then counts it as found. So a process
-    // that sums up from outside what is not in the file misses none.
+    // that sums up pending bytes from outside misses none.
     void count_found(std::atomic<std::uint64_t>& pending) noexcept;
-    // Payload that was counted and is not visited yet.
+    // Payload that was counted and not visited yet.
     [[nodiscard]] std::uint64_t found_bytes() const noexcept { return found_bytes_; }
-    // Visits the found records by rising number. All records before a marker (truncate, commit) are visited before it.
-    // May be repeated. A record's contents stay valid until `followed`.
+    // Visits the found records by rising number, those before a marker (truncate, commit) before the marker. May be
+    // repeated. A record's contents stay valid until `followed`.
     void visit_found(const Visit& visit);
-    // All found records are taken in. Without this call they are found again.
+    // Drops the found records after the caller took them in. Without this call `visit_found` shows them again.
     void followed();
-    // Not for the drainer. Drops the found records, and begins again with all that are not released.
+    // For participants that do not drain. Drops the found records, and begins again with all that are not released.
     void restart();
 
   private:
@@ -98,8 +99,8 @@ class RecordOrder {
     std::size_t counted_ = 0;
     bool completeness_awaited_ = false;
     std::uint64_t released_at_restart_ = 0;   // segments, of all logs
-    log::Frontier dead_at_restart_{0, 0};     // records below do not count
-    // The last `find` has found all records with a ticket up to `tickets`, or with a number below `below`.
+    log::Frontier dead_at_restart_{0, 0};     // lower records are dead
+    // The last `find` found all records with a ticket up to `tickets`, and all with a number below `below`.
     struct Found {
         std::uint64_t tickets = 0, below = 0;
     };
@@ -109,11 +110,11 @@ class RecordOrder {
     Status damage_;
 };
 
-// A drawn sequence number. The destructor publishes it at the latest: if memory ran out before its record was made, no
-// process may wait for it.
+// A drawn sequence number. The destructor publishes it at the latest. So no process waits for a record that was never
+// made for lack of memory.
 class DrawnNumber {
   public:
-    explicit DrawnNumber(RecordOrder* order) noexcept : order_(order) {}   // null: one process writes the file
+    explicit DrawnNumber(RecordOrder* order) noexcept : order_(order) {}   // null if one process writes the file
     ~DrawnNumber() { publish(); }
     DrawnNumber(const DrawnNumber&) = delete;
     DrawnNumber& operator=(const DrawnNumber&) = delete;
@@ -121,7 +122,7 @@ class DrawnNumber {
     void publish() noexcept {
         if (order_ != nullptr) std::exchange(order_, nullptr)->published();
     }
-    // Other code has published it.
+    // Call it if other code has published the number.
     void forget() noexcept { order_ = nullptr; }
 
   private:

@@ -1,6 +1,5 @@
-// What the participants of a group tell each other of the target: commits, pace, failures.
-//
-// Thread-safety: any thread may make any call. Nothing blocks.
+// Facts about the target that the participants of a group share: commits, pace, failures.
+// Thread-safety: any thread may make any call. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +25,8 @@ class SharedTarget {
     void set_committed_size(std::uint64_t size) noexcept {
         participants_.header().committed_size.store(size, std::memory_order_release);
     }
-    // For a target that is as fast as the log: the ns that it takes for drain::TargetPace::kBytes, times the number of
-    // participants. Nullopt: the target is waited for, or its pace is unknown, so everything is staged. The drainer
+    // For a target that is as fast as the log: the duration of drain::TargetPace::kBytes in ns, times the number of
+    // participants. Nullopt if the target is slower or its pace is unknown; then all writes are staged. The drainer
     // sets it.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept {
         const std::uint64_t ns = participants_.header().memory_pace.load();
@@ -36,9 +35,8 @@ class SharedTarget {
     void set_memory_pace(std::optional<std::uint64_t> ns) noexcept {
         participants_.header().memory_pace.store(ns.value_or(0) * participants_.count());
     }
-    // Writes of all participants that bypass the log.
     [[nodiscard]] BypassCount& bypasses() noexcept { return participants_.header().bypasses; }
-    // As group/staged_regions.h. Look at `Participants::lost` after `first_unstaged`.
+    // See group/staged_regions.h. Check `Participants::lost` after `first_unstaged`.
     void note_staged(std::span<const log::FileLog::Part> parts) noexcept {
         group::note_staged(participants_.header().exposed, parts);
     }
@@ -46,8 +44,8 @@ class SharedTarget {
         return group::first_unstaged(participants_.header().exposed, range);
     }
 
-    // The drainer cannot write the target: no participant need wait for room. With `through`, writes bypass the log
-    // after `allow_bypass`: the drainer has no target write under way then, and begins none before the close.
+    // Reports that the drainer cannot write the target, and ends the waits for room. With `through`, writes bypass the
+    // log after `allow_bypass`. The drainer then has no target write in flight, and begins none before the close.
     void fail(int sys_errno, bool through) noexcept;
     void allow_bypass() noexcept;
     [[nodiscard]] bool bypasses_log() const noexcept {

@@ -14,7 +14,7 @@ void mark_regions(Exposed& exposed, ByteRange range, std::uint64_t ticket) noexc
     }
 }
 
-// Most regions are marked already: a store would take the cache line from other processes.
+// Most regions are marked already. A store would take the cache line from other processes.
 void note_staged(Exposed& exposed, std::span<const log::FileLog::Part> parts) noexcept {
     std::uint64_t noted = UINT64_MAX;
     for (const auto& part : parts) {

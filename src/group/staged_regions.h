@@ -1,9 +1,7 @@
-// Which regions of a group's file may have staged bytes, as the board shows them (group/board_format.h, Exposed).
-//
-// With several nodes a region's mark is the ticket of its last record, so that other nodes can ask whether it is
-// drained. On one node a mark is 1 once a byte of the region was staged.
-//
-// Thread-safety: any thread and any process with the board. Nothing blocks.
+// The regions of a group's file that may have staged bytes, as the board shows them (group/board_format.h, Exposed).
+// With several nodes a region's mark is the ticket of its last record, so that other nodes can ask if it is drained. On
+// one node a mark is 1 once a byte of the region was staged.
+// Thread-safety: any thread, and any process that maps the board. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +13,11 @@
 
 namespace forebay::group {
 
-// Raises the marks of the range to `ticket`.
 void mark_regions(Exposed& exposed, ByteRange range, std::uint64_t ticket) noexcept;
-// Marks the parts' regions as staged to, until the file is closed.
+// Marks the parts' regions as staged, until the file is closed.
 void note_staged(Exposed& exposed, std::span<const log::FileLog::Part> parts) noexcept;
-// The first part of the range where no byte is staged by a write that has ended before. Writes that run at the same
-// time may come before or after. The result may be empty although there is such a part.
+// Returns the first part of the range that no earlier write has staged. Concurrent writes may count or not. The result
+// may be empty although there is such a part.
 [[nodiscard]] ByteRange first_unstaged(const Exposed& exposed, ByteRange range) noexcept;
 
 }   // namespace forebay::group

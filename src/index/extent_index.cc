@@ -7,7 +7,7 @@ namespace forebay::index {
 
 namespace {
 
-// A keeper is the address of a segment or, with this bit set, of what was gathered.
+// A keeper is the address of a segment or, with this bit set, of a run.
 constexpr std::uintptr_t kIsGathered = 1;
 static_assert(alignof(log::Segment) > kIsGathered && alignof(Gathered) > kIsGathered);
 
@@ -45,7 +45,7 @@ Status ExtentIndex::fault(plan::Keeper keeper, const std::byte* address) {
     return segment != nullptr ? segment->fault(address) : Status(Code::kIo, "staged bytes cannot be read", EIO);
 }
 
-// Takes off what is not staged, or not pinned, any more.
+// Subtracts bytes that are no longer staged and pins that ended. Destroys the run when none is left.
 void ExtentIndex::settle(Gathered& gathered, std::uint64_t bytes, std::uint64_t pins) noexcept {
     gathered.live_bytes_ -= bytes;
     gathered.pins_ -= pins;
@@ -56,7 +56,7 @@ void ExtentIndex::settle(Gathered& gathered, std::uint64_t bytes, std::uint64_t 
     gathered_.pop_back();
 }
 
-// A record that waits for a commit was superseded by these bytes (log/frontier.h).
+// Notes that these bytes superseded a record that waits for a commit (log/frontier.h).
 void ExtentIndex::note_superseded(const StagedPlace& by, ByteRange range, std::uint64_t sequence) noexcept {
     const auto note = [&](log::Segment& segment) {
         segment.order.supersedes = std::max(segment.order.supersedes, sequence);
@@ -111,7 +111,7 @@ void ExtentIndex::insert(ByteRange range, const StagedPlace& bytes, std::uint64_
         remove(held_, held_bytes_, ready, true);
         add(ready_, ready_bytes_, ready, bytes.advanced(split - range.begin));
     }
-    // Beyond the committed end nothing older is worth draining any more.
+    // Beyond the committed end, the older ready bytes need no drain.
     const ByteRange beyond{std::max(held.begin, committed_size), held.end};
     if (!beyond.empty()) remove(ready_, ready_bytes_, beyond, true);
 }
@@ -165,7 +165,7 @@ void ExtentIndex::insert(std::unique_ptr<Gathered> gathered) {
     ready_bytes_ += range.size();
 }
 
-// So that what was gathered from records both older and newer than the number can be told from each other.
+// Splits runs that have records both older and newer than `sequence`, so that each piece has one number.
 void ExtentIndex::take_apart(ByteRange range, std::uint64_t sequence) {
     parts_.clear();
     ready_.for_each(range, [&](ByteRange piece, const StagedPlace& there) {
@@ -178,11 +178,11 @@ void ExtentIndex::take_apart(ByteRange range, std::uint64_t sequence) {
                                there.gathered}});
         });
         if (parts_.size() == before + 1 && parts_.back().value.sequence == there.sequence)
-            parts_.pop_back();   // is apart
+            parts_.pop_back();   // already split
     });
     for (const Map::Extent& part : parts_) {
         ready_.reserve(Map::kInsertNodes);
-        ready_.insert(part.range, part.value, [](ByteRange, const StagedPlace&) {});   // the same bytes, as before
+        ready_.insert(part.range, part.value, [](ByteRange, const StagedPlace&) {});   // the same bytes as before
     }
 }
 
@@ -196,7 +196,7 @@ void ExtentIndex::clear() noexcept {
 }
 
 void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size) {
-    held_.reserve(Map::kInsertNodes);   // no extent reaches beyond kOffsetMax: removing needs nothing
+    held_.reserve(Map::kInsertNodes);   // no extent reaches beyond kOffsetMax, so a removal needs no node
     remove(held_, held_bytes_, {size, kOffsetMax}, true);
     remove(ready_, ready_bytes_, {std::max(size, committed_size), kOffsetMax}, true);
     if (size < until) add(held_, held_bytes_, {size, until}, StagedPlace{});
@@ -211,7 +211,7 @@ void ExtentIndex::move_held_to_ready() {
             moved_to = range.end;
         });
     } catch (...) {
-        held_.erase({0, moved_to}, [](ByteRange, const StagedPlace&) {});   // accounted for
+        held_.erase({0, moved_to}, [](ByteRange, const StagedPlace&) {});   // their accounts are settled
         throw;
     }
     held_.clear();
@@ -270,7 +270,8 @@ std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
     };
     ready_.erase_if(write.range, drained, forget);
     if (!reaching_over) return before - ready_bytes_;
-    // Put there meanwhile, over several pieces. Of one number with some of them are zeros only, which all have none.
+    // An extent that was inserted meanwhile may span several pieces. Only zeros share a number with some of them: all
+    // zeros have number 0.
     for (const plan::Piece& each : write.pieces)
         ready_.erase_if(
             each.range, [&](ByteRange, const StagedPlace& bytes) { return bytes.sequence == each.sequence; }, forget);

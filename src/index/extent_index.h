@@ -1,22 +1,21 @@
-// Which bytes of one file are staged, and where: the held and the drainable extents.
-//
+// The extent index: which bytes of one file are staged, and where. It keeps held and ready extents.
 // Two maps, newest on top:
-//   held    written since the last commit, and not free to drain before the next one: metadata, and raw
-//           data below the committed end of file (it may lie in space that was freed since the commit);
-//   ready   free to drain: everything committed, and raw data beyond the committed end of file.
+//   held    written since the last commit, and not to be drained before the next one: metadata, and raw data
+//           below the committed end of file (it may lie in space that was freed since the commit);
+//   ready   free to drain: all committed bytes, and raw data beyond the committed end of file.
 // Invariants:
 //   - where both maps cover a byte, the held one is newer;
-//   - a committed byte that is not in the target yet stays in `ready` even while a held one hides it:
-//     its segment cannot go, and recovery finds it;
-//   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes
-//     its share of that.
-// Extents without a segment are zeros that a truncation left behind; they are counted apart. An extent of a run
-// (index/gathered.h) stands for the pieces of many records. It has the highest of their numbers, and is split into its
-// pieces first where one number is not enough. The index alone keeps the segments' accounts: live bytes, pins and
-// order. It owns a run until no byte of it is staged or pinned. Not thread-safe. Errors: std::bad_alloc, after which
-// the accounts agree with the maps. A call that changes one range or cuts the file changes all of it or nothing.
-// `insert_unless_newer`, `commit`, `promote_held` and `relocate_held` may have done a part, and do the rest when called
-// again.
+//   - a committed byte that is not in the target yet stays in `ready` even while a held one hides it, so its
+//     segment stays, and recovery finds it;
+//   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes its
+//     share of that.
+// Extents without a segment are zeros that a truncation left; the index counts them apart. An extent of a run
+// (index/gathered.h) stands for the pieces of many records and has their highest number. The index splits it into
+// pieces where one number is not enough. Only the index changes the segments' accounts: live bytes, pins and order. The
+// index owns a run until no byte of it is staged or pinned.
+// Not thread-safe. Errors: std::bad_alloc, after which the accounts agree with the maps. A call that changes one range
+// or cuts the file changes all of it or nothing. `insert_unless_newer`, `commit`, `promote_held` and `relocate_held`
+// may stop halfway, and do the rest when called again.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +30,10 @@
 namespace forebay::index {
 
 struct StagedPlace {
-    log::Segment* segment = nullptr;                    // null, and nothing gathered: zeros
-    std::uint64_t offset = 0;                           // in the segment, or in what was gathered
+    log::Segment* segment = nullptr;                    // null, without `gathered`: zeros
+    std::uint64_t offset = 0;                           // in the segment or the run
     std::uint64_t sequence = 0;                         // of the record
-    std::uint32_t generation = 0;                       // of the segment, its lower half
+    std::uint32_t generation = 0;                       // of the segment, lower half
     log::DataClass data_class = log::DataClass::kRaw;   // of the record
     Gathered* gathered = nullptr;
 
@@ -45,7 +44,7 @@ struct StagedPlace {
     [[nodiscard]] const std::byte* data() const noexcept {
         return gathered != nullptr ? gathered->at(offset) : segment == nullptr ? nullptr : segment->at(offset);
     }
-    // For a plan. Of zeros: nobody.
+    // The keeper for a plan; 0 for zeros.
     [[nodiscard]] plan::Keeper keeper() const noexcept;
 };
 
@@ -62,73 +61,71 @@ class ExtentIndex {
     [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_; }
     [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return ready_bytes_; }
     [[nodiscard]] std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
-    // Zeros that a truncation left behind and that are not in the target yet.
+    // Zeros of truncations that are not in the target yet.
     [[nodiscard]] std::uint64_t zero_bytes() const noexcept { return zero_bytes_; }
     [[nodiscard]] bool ready_empty() const noexcept { return ready_.empty(); }
     [[nodiscard]] bool held_empty() const noexcept { return held_.empty(); }
     [[nodiscard]] bool empty() const noexcept { return ready_.empty() && held_.empty(); }
 
-    // Stages bytes for `range`. Bytes below `hold_below` are held (`kOffsetMax`: all of them, as metadata is), the rest
+    // Stages bytes for `range`. Bytes below `hold_below` are held (`kOffsetMax` holds all, as for metadata), the rest
     // are ready. `committed_size` is the file's size at the last commit.
     void insert(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below, std::uint64_t committed_size);
 
-    // Does the same, but only where no byte of a later record is staged: for records that come from several logs, in no
-    // order. Notes in the segments what the frontier needs to know (log/frontier.h).
+    // Stages bytes as `insert` does, but only where no later record is staged. It serves records that come from several
+    // logs in any order. Notes facts for the frontier in the segments (log/frontier.h).
     void insert_unless_newer(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                              std::uint64_t committed_size);
 
-    // Nothing is staged for any of the range.
     [[nodiscard]] bool nothing_in(ByteRange range) const { return !held_.overlaps(range) && !ready_.overlaps(range); }
-    // What was gathered is ready. Nothing may be staged in its range.
+    // Stages a run as ready. No byte of its range may be staged.
     void insert(std::unique_ptr<Gathered> gathered);
 
-    // The file was cut to `size`: [size, until) reads as zeros, uncommitted bytes there are dropped.
+    // Cuts the file to `size`: [size, until) reads as zeros, and uncommitted bytes there are dropped.
     void truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size);
 
-    // All held extents become ready; nothing remains at or beyond `size`.
+    // Makes all held extents ready, and drops all bytes at or beyond `size`.
     void commit(std::uint64_t size);
 
-    // All held extents become ready without a commit, zeros too; returns their bytes.
+    // Makes all held extents ready without a commit, zeros too. Returns their bytes.
     std::uint64_t promote_held();
 
-    // Forgets what is staged for `range`: it was written to the target by other means.
+    // Forgets the staged bytes of `range`, which a bypassing write put into the target.
     void drop(ByteRange range);
     // Forgets the bytes of `range` that records older than `sequence` have staged.
     void drop_older(ByteRange range, std::uint64_t sequence);
 
-    // After a target write: forgets the ready bytes that are still those of the write's pieces. Returns their number.
+    // Forgets, after a target write, the ready bytes that the write's pieces still match. Returns their number.
     std::uint64_t erase_drained(const plan::TargetWrite& write);
-    // The highest number of a metadata record whose bytes `erase_drained` has forgotten; 0: none.
+    // The highest number of a metadata record whose bytes `erase_drained` has forgotten, or 0.
     [[nodiscard]] std::uint64_t drained_metadata() const noexcept { return drained_metadata_; }
 
-    // The bytes stay where they are until unpinned. Of zeros: nothing.
+    // Pinned bytes stay in place until `unpin`. Pinning zeros has no effect.
     void pin(plan::Keeper keeper) noexcept;
     void unpin(plan::Keeper keeper) noexcept;
-    // Bytes of several records, gathered.
     [[nodiscard]] static bool is_gathered(plan::Keeper keeper) noexcept;
-    // EIO: bytes at `address`, which `keeper` keeps, cannot be read (io/guarded_access.h).
+    // The EIO status for bytes at `address`, which `keeper` keeps (io/guarded_access.h).
     [[nodiscard]] static Status fault(plan::Keeper keeper, const std::byte* address);
-    // A bypass record in `segment`: see log::SegmentOrder.
+    // Notes a bypass record in `segment`; see log::SegmentOrder.
     static void note_bypass(log::Segment& segment, std::uint64_t sequence, bool supersedes) noexcept {
         segment.order.note_bypass(sequence, supersedes);
     }
 
-    // The newest content of `range`: `staged(ByteRange, const StagedPlace&)` and `target(ByteRange)`, ascending.
+    // Visits the newest content of `range`: `staged(ByteRange, const StagedPlace&)` and `target(ByteRange)`, ascending.
     template <class Staged, class Target>
     void for_each_newest(ByteRange range, Staged&& staged, Target&& target) const {
         held_.for_each_and_gap(range, staged, [&](ByteRange gap) { ready_.for_each_and_gap(gap, staged, target); });
     }
 
-    // The same of what is ready, without what is held.
+    // Visits the ready content in the same way, without the held one.
     template <class Staged, class Target>
     void for_each_ready(ByteRange range, Staged&& staged, Target&& target) const {
         ready_.for_each_and_gap(range, staged, target);
     }
 
-    // Forgets everything. The segments' accounts stay as they are.
+    // Forgets all extents. The segments' accounts keep their values.
     void clear() noexcept;
 
-    // Ready extents from `offset` on, see ExtentMap::walk_from.
+    // Visits ready extents from `offset` on; see ExtentMap::walk_from.
     template <class Visit>
     void walk_ready(std::uint64_t offset, Visit&& visit) const {
         ready_.walk_from(offset, visit);
@@ -136,7 +133,7 @@ class ExtentIndex {
 
     // The held extents that lie in `segment`, in ascending order.
     [[nodiscard]] std::vector<Map::Extent> held_in(const log::Segment* segment) const;
-    // The bytes of that record, as far as they are still held for `range`, lie somewhere else now.
+    // Moves the bytes of that record to another place, as far as they are still held for `range`.
     void relocate_held(ByteRange range, const StagedPlace& bytes);
 
   private:
@@ -154,10 +151,10 @@ class ExtentIndex {
     std::uint64_t held_bytes_ = 0;
     std::uint64_t ready_bytes_ = 0;
     std::uint64_t zero_bytes_ = 0;         // of both maps
-    std::uint64_t superseded_bytes_ = 0;   // ever
+    std::uint64_t superseded_bytes_ = 0;   // since the file was opened
     std::uint64_t drained_metadata_ = 0;
     std::vector<ByteRange> older_;     // scratch of insert_unless_newer
-    std::vector<Map::Extent> parts_;   // and of take_apart
+    std::vector<Map::Extent> parts_;   // scratch of take_apart
 };
 
 }   // namespace forebay::index

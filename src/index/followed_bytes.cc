@@ -38,7 +38,7 @@ void FollowedBytes::take_in(const group::RecordOrder::Record& record, FileBounds
         case log::RecordKind::kTruncate:
             if (bounds.several_nodes)
                 index_.drop_older({record.argument, kOffsetMax}, record.sequence);   // the target has been cut
-            else index_.truncate(record.argument, kOffsetMax, 0);   // nobody knows here how long the target is
+            else index_.truncate(record.argument, kOffsetMax, 0);   // the target's length is unknown here
             bounds.logical_size = record.argument;
             break;
         case log::RecordKind::kOpen:

@@ -10,15 +10,15 @@ namespace forebay::index {
 
 namespace {
 
-// A record with fewer pieces, or with larger ones, gains nothing.
+// Gathering does not pay for records with fewer pieces, or with larger ones.
 constexpr std::size_t kPiecesMin = 64;
 constexpr std::uint64_t kPieceBytesMax = 1024;   // on average
 constexpr std::uint32_t kNone = UINT32_MAX;
-// A run of fewer pieces is staged piece by piece; one of more goes on in another, so that what is noted of its pieces
-// stays in the cache: memory that nobody has touched before costs more than merging them.
+// A run with fewer pieces is staged piece by piece. A longer run is split, so that the notes about its pieces stay in
+// the processor's cache: touching fresh memory costs more than merging them.
 constexpr std::size_t kRunMin = 8, kRunMax = 16384;
 
-// Most pieces are a number or two.
+// Most pieces are one or two numbers.
 void copy_piece(std::byte* to, const std::byte* from, std::uint64_t size) noexcept {
     if (size == 8) std::memcpy(to, from, 8);
     else if (size == 16) std::memcpy(to, from, 16);
@@ -64,7 +64,7 @@ std::optional<Gatherer::Runs> Gatherer::gather(std::span<const Record> records, 
             active_.pop_back();
             continue;
         }
-        // To where it belongs now: few others take part at a time, and mostly in turns.
+        // Moves the cursor to its sorted place: few cursors are active at a time, and they mostly take turns.
         for (std::size_t at = active_.size() - 1; at > 0 && later(active_[at], active_[at - 1]); --at)
             std::swap(active_[at], active_[at - 1]);
     }
@@ -109,10 +109,10 @@ bool Gatherer::finish_run(std::span<const Record> records, Runs& runs) {
     return true;
 }
 
-// False: the staging device has failed under a mapping (io/guarded_access.h).
+// Returns false if the staging device failed under a mapping (io/guarded_access.h).
 bool Gatherer::copy_run(std::span<const Record> records, std::span<const Gathered::Source> sources,
                         std::byte* to) const noexcept {
-    // Several mappings: whatever lies between them is not touched.
+    // The guarded range spans several mappings. The copy touches no byte between them.
     const std::byte* low = sources.front().segment->bytes().data();
     const std::byte* high = low;
     for (const Gathered::Source& source : sources) {

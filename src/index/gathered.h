@@ -1,15 +1,13 @@
-// Small scattered pieces of several records, copied together in file order.
-//
-// A record may have many thousand pieces of a few bytes each: the points or strided blocks that one rank writes,
-// whose neighbours other ranks write. One by one they would cost an extent, an entry of a plan and a copy each. So
-// records that come together are merged first; pieces that adjoin become one run, which is staged, read and
-// drained as a whole. The records stay in the log until nothing of the run is staged any more: the copy is for this
-// process, they are for recovery.
-//
-// A run knows of which segment each of its bytes is, so that the index (index/extent_index.h), which owns it, keeps the
-// segments' accounts exactly, also when parts of it are superseded.
-// Memory: the bytes, and 8 more for each piece; an extent for each would take more.
-// Thread-safety: none; guarded as the index is. Pinned bytes may be read without that.
+// A run: small scattered pieces of several records, copied together in file order.
+// A record may have many thousand pieces of a few bytes each: the points or strided blocks of one rank, next to those
+// of other ranks. Staged one by one, each piece would cost an extent, an entry of a plan and a copy. So the index first
+// merges records that arrive together. Adjoining pieces become one run, which is staged, read and drained as one
+// extent. The records stay in the log, for recovery, until no byte of the run is staged; the run is this process's
+// copy.
+// A run knows the segment of each of its bytes. So the index (index/extent_index.h), which owns it, keeps the segments'
+// accounts exact, also when parts of the run are superseded.
+// Memory: the bytes, and 8 more for each piece; one extent for each piece would take more.
+// Thread-safety: none; the index's lock guards it. Pinned bytes may be read without the lock.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +28,9 @@ class Gathered {
     struct Record {
         std::span<const ByteRange> extents;
         log::Segment* segment = nullptr;
-        std::uint64_t payload = 0;   // offset in the segment; the extents' bytes follow each other
+        std::uint64_t payload = 0;   // offset of the first piece in the segment; the others follow it
         std::uint64_t sequence = 0;
-        std::uint32_t generation = 0;   // of the segment; passed on
+        std::uint32_t generation = 0;   // of the segment
     };
 
     Gathered(const Gathered&) = delete;
@@ -50,8 +48,8 @@ class Gathered {
         for_each_source(range, [&](ByteRange piece, const Source& source) { visit(piece, source.sequence); });
     }
 
-    // Calls `visit(log::Segment&, std::uint64_t sequence, std::uint64_t bytes)`: so many bytes within `range` are from
-    // that record. A record may come several times.
+    // Calls `visit(log::Segment&, std::uint64_t sequence, std::uint64_t bytes)` with the bytes of each record within
+    // `range`. A record may appear several times.
     template <class Visit>
     void for_each_record(ByteRange range, Visit&& visit) const {
         if (range == range_) {
@@ -72,7 +70,7 @@ class Gathered {
     };
     // A piece ends where the next one begins.
     struct Piece {
-        std::uint32_t begin = 0;   // from the beginning of the range
+        std::uint32_t begin = 0;   // relative to the begin of the range
         std::uint32_t source = 0;
     };
     Gathered() = default;
@@ -85,31 +83,30 @@ class Gathered {
     std::vector<Source> sources_;
     std::uint64_t oldest_ = 0, newest_ = 0;
 
-    // The index's accounts.
+    // Accounts of the index.
     std::uint64_t live_bytes_ = 0, pins_ = 0;
-    std::size_t place_ = 0;   // among the runs that it owns
+    std::size_t place_ = 0;   // among the index's runs
 };
 
-// Merges records into runs.
 class Gatherer {
   public:
     using Record = Gathered::Record;
 
-    // Whether it is worth while for a record: many pieces, and small ones.
+    // Returns true if a record has many small pieces, so that gathering pays.
     [[nodiscard]] static bool wants(std::size_t pieces, std::uint64_t bytes) noexcept;
 
     // A piece that adjoins too few others to be in a run.
     struct Loose {
         ByteRange range;
-        std::size_t record = 0;      // of those given
-        std::uint64_t payload = 0;   // its bytes, in that record's segment
+        std::size_t record = 0;      // index among the given records
+        std::uint64_t payload = 0;   // offset of its bytes in that record's segment
     };
     struct Runs {
         std::vector<std::unique_ptr<Gathered>> gathered;
         std::vector<Loose> loose;
     };
-    // No run crosses a multiple of `cut` bytes (1 to 2 GiB), unless one of its pieces does. A long run is split.
-    // Nullopt: pieces overlap, are not in ascending order within their record, or cannot be read. May throw
+    // No run crosses a multiple of `cut` bytes (1 to 2 GiB), unless one of its pieces does. Long runs are split.
+    // Returns nullopt if pieces overlap, are not ascending within their record, or are unreadable. May throw
     // std::bad_alloc.
     [[nodiscard]] std::optional<Runs> gather(std::span<const Record> records, std::uint64_t cut);
 
@@ -129,10 +126,10 @@ class Gatherer {
     bool copy_run(std::span<const Record> records, std::span<const Gathered::Source> sources,
                   std::byte* to) const noexcept;
 
-    std::vector<Cursor> waiting_;            // by their first piece, the first one last
-    std::vector<Cursor> active_;             // the same, by their next
+    std::vector<Cursor> waiting_;            // by their first piece, in descending order
+    std::vector<Cursor> active_;             // by their next piece, in descending order
     std::vector<Taken> run_;                 // adjoining
-    std::vector<std::uint32_t> source_of_;   // the place of each record among those of a run
+    std::vector<std::uint32_t> source_of_;   // index of each record among a run's sources
 };
 
 template <class Visit>

@@ -7,7 +7,7 @@ namespace forebay::index {
 
 namespace {
 
-// Memory for so many extents is kept for the next batch.
+// The maximum capacity, in extents, that a batch keeps for reuse.
 constexpr std::size_t kKeptExtents = 16 * 1024;
 
 }   // namespace

@@ -4,11 +4,11 @@
 
 namespace forebay::index {
 
-// Records that are worth gathering.
+// The new records that are worth gathering.
 struct StagedBytes::Offered {
     std::vector<Gatherer::Record> records;
     std::uint64_t bytes = 0;
-    bool others = false;   // there are such as are not
+    bool others = false;   // some records are not worth gathering
 
     void add(std::span<const ByteRange> extents, const StagedPlace& at, std::uint64_t record_bytes, bool waits,
              std::uint64_t committed_size) {
@@ -46,7 +46,7 @@ bool StagedBytes::take_in(group::RecordOrder& order, FileBounds& bounds, std::ui
     const Offered offered = offer(order, bounds);
     if (!offered.others && !offered.records.empty() && offered.bytes < gather_below) return false;
     if (!offered.records.empty()) gather(offered.records, bounds, run_max);
-    // What the others have written after a record of this process has been found after that record was noted.
+    // The drainer finds a record of another process that follows one of its own only after it noted its own.
     take_in_own(bounds);
     order.visit_found([&](const group::RecordOrder::Record& record) { take_in(record, bounds); });
     order.followed();
@@ -54,9 +54,9 @@ bool StagedBytes::take_in(group::RecordOrder& order, FileBounds& bounds, std::ui
     return true;
 }
 
-// Records of scattered pieces, whose neighbours are written by other processes at about the same time, are staged as
-// the runs that they are together where nothing is staged yet. What is not gathered is left for the index to take in
-// one by one; what is in the index when memory runs out may come to it once more.
+// Stages scattered pieces as runs, if no byte of the runs' ranges is staged yet; other processes write the neighbouring
+// pieces at about the same time. The index takes in all other records one by one. If memory runs out, records in the
+// index may be inserted once more.
 void StagedBytes::gather(const std::vector<Gatherer::Record>& records, const FileBounds& bounds,
                          std::uint64_t run_max) {
     auto runs = gatherer_.gather(records, run_max);
@@ -82,7 +82,7 @@ void StagedBytes::take_in_own(FileBounds& bounds) {
     while (own_.take(own_batch_)) take_in_own_batch(bounds);
 }
 
-// Can be called again after it has run out of memory: a record that is in the index already replaces itself.
+// This function may be called again after a failed allocation: a record in the index replaces itself.
 void StagedBytes::take_in_own_batch(FileBounds& bounds) {
     for (const ByteRange& extent : own_batch_.extents) bounds.reach(extent.end);
     bounds.dirty = true;
@@ -103,7 +103,7 @@ void StagedBytes::take_in_own_batch(FileBounds& bounds) {
     own_.done(own_batch_);
 }
 
-// One that another participant has appended. Markers are the drainer's own.
+// Takes in a record of another participant. Markers are the drainer's own.
 void StagedBytes::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {
     if (record.kind == log::RecordKind::kBypass) {
         ExtentIndex::note_bypass(*record.segment, record.sequence, record.argument != log::kSupersedesNothing);

@@ -1,11 +1,9 @@
-// The staged bytes of one file in the process that drains it: those in the index, and those on their way into it.
-//
-// Writes to a file that is not shared go into the index at once. Of a shared file the drainer notes its own records
-// first (index/own_records.h), and finds those of the others in their logs. The next thread that needs the index takes
+// The staged bytes of one file in the process that drains it: those in the index, and those that wait for it.
+// Writes to a file of one process enter the index at once. For a shared file the drainer first notes its own records
+// (index/own_records.h), and finds the records of the others in their logs. The next thread that needs the index takes
 // in both. Scattered small pieces of several records are staged as runs (index/gathered.h).
-//
-// Thread-safety: the file's lock guards all but `own`, which has its own. A separate lock would not do: a plan is made
-// of ready bytes and writes in flight, and a commit changes the staged bytes and the file's sizes in one step. Errors:
+// Thread-safety: the file's lock guards all but `own`, which has its own. A separate lock would not do: a plan combines
+// ready bytes and writes in flight, and a commit changes the staged bytes and the file's sizes in one step. Errors:
 // std::bad_alloc; the next call takes in the rest.
 #pragma once
 
@@ -20,13 +18,13 @@
 
 namespace forebay::index {
 
-// What the records that are taken in say of the file as a whole.
+// Properties of the file that records change as the index takes them in.
 struct FileBounds {
     std::uint64_t& logical_size;        // as the program sees it
     bool& dirty;                        // something changed since the last commit
     std::uint64_t committed_size = 0;   // at the last commit
-    std::uint64_t target_size = 0;      // of the target, at least
-    bool several_nodes = false;         // metadata is in the target at once
+    std::uint64_t target_size = 0;      // lower bound of the target's size
+    bool several_nodes = false;         // metadata bypasses the log
 
     void reach(std::uint64_t end) const noexcept { logical_size = std::max(logical_size, end); }
 };
@@ -35,20 +33,20 @@ class StagedBytes {
   public:
     [[nodiscard]] ExtentIndex& index() noexcept { return index_; }
     [[nodiscard]] const ExtentIndex& index() const noexcept { return index_; }
-    // What the drainer of a shared file has appended, and is not in the index yet.
+    // The records of a shared file that the drainer appended, and that are not in the index yet.
     [[nodiscard]] OwnRecords& own() noexcept { return own_; }
     [[nodiscard]] const OwnRecords& own() const noexcept { return own_; }
 
     [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return index_.pending_bytes() + own_.bytes(); }
     [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return index_.ready_bytes() + own_.ready_bytes(); }
-    // Nothing is left that the target does not have.
+    // Returns true if the target has every byte.
     [[nodiscard]] bool empty() const noexcept { return index_.empty() && own_.bytes() == 0; }
 
-    // Takes in the records that were found in other logs, and those that this process has noted. Returns false and
-    // takes in nothing while only small pieces have come, less than `gather_below` bytes in all: they wait for
+    // Takes in the records that were found in other logs, and those that this process noted. Returns false, and takes
+    // in nothing, while all records are small pieces of less than `gather_below` bytes together. Those wait for
     // neighbours.
     bool take_in(group::RecordOrder& order, FileBounds& bounds, std::uint64_t run_max, std::uint64_t gather_below);
-    // Only what this process has noted.
+    // Takes in only the records that this process noted.
     void take_in_own(FileBounds& bounds);
 
   private:
@@ -61,9 +59,9 @@ class StagedBytes {
 
     ExtentIndex index_;
     OwnRecords own_;
-    OwnRecords::Batch own_batch_;   // of those, being taken into the index
+    OwnRecords::Batch own_batch_;   // taken from `own_` for the index
     Gatherer gatherer_;
-    // Of what is being taken in: in the index already.
+    // Records of the current call that are in the index as runs.
     std::vector<std::pair<const log::Segment*, std::uint64_t>> gathered_;
 };
 

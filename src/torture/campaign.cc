@@ -15,8 +15,8 @@ namespace forebay::torture {
 
 namespace {
 
-constexpr std::uint64_t kReportsMax = 24;       // commits before a kill, at most
-constexpr std::uint64_t kLaterNs = 4'000'000;   // and then so long, at most
+constexpr std::uint64_t kReportsMax = 24;       // maximum number of commits before a kill
+constexpr std::uint64_t kLaterNs = 4'000'000;   // maximum delay of the kill after them
 constexpr std::uint64_t kRecoveryKillsMax = 6;
 
 bool was_killed(int wait_status) { return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL; }
@@ -84,7 +84,7 @@ Torture::NextPoint Torture::points_of(How how, Campaign& campaign) {
         case How::kStagingFailsThenKilled: return fault_points(false, true, campaign);
         default: break;
     }
-    // One that came to nothing at the Nth call is tried again at the first.
+    // If the first run of a kill at the Nth call does not count, the count starts again at the first call.
     return [this, how, nth = std::uint64_t{0}](Campaign& its) mutable {
         auto tried = kill_point(how, ++nth, its);
         if (tried && !tried.value().counts && its.points == 0) nth = 0;
@@ -94,7 +94,7 @@ Torture::NextPoint Torture::points_of(How how, Campaign& campaign) {
 
 Status Torture::fight(const NextPoint& next, Campaign& campaign, std::uint64_t until_ns) {
     std::uint64_t in_vain = 0;
-    // One point at least.
+    // The loop tries one point at least.
     do {
         progress_(campaigns_, static_cast<std::size_t>(&campaign - campaigns_.data()));
         const auto tried = next(campaign);
@@ -107,11 +107,11 @@ Status Torture::fight(const NextPoint& next, Campaign& campaign, std::uint64_t u
             campaign.uncommitted += point.uncommitted;
             campaign.count(point.judgement);
         } else if (point.judgement.verdict != Judgement::Verdict::kRecovered) {
-            campaign.count(point.judgement);   // less was tried, and yet it went wrong
+            campaign.count(point.judgement);   // an incomplete point that still found an error
         } else if (campaign.points == 0) {
             ++in_vain;
         }
-        // What is left of it tells more than words.
+        // The evidence says more than a message, so it stays.
         if (campaign.bad() > 0) {
             ground_.keep();
             return Status::ok();

@@ -1,8 +1,7 @@
-// The campaigns of `forebay torture`. Each point: a file, a process that writes to it through the staging engine, calls
-// of it that fail, its end, recovery by `forebay recover`, and a look at the file.
-//
-// Nothing waits without a deadline: a process that has not done its part within `hang_ns` is killed, and counts as
-// hung. After the first point that goes wrong nothing more is tried: what is left of it is the evidence.
+// The campaigns of `forebay torture`. A point is one trial. A process writes to a file through the staging engine, some
+// of its calls fail, and it ends. Then `forebay recover` runs, and the campaign checks the file.
+// Every wait has a deadline: a process that does not finish within `hang_ns` is killed, and counts as hung. A campaign
+// stops after its first bad point, and keeps the evidence.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +26,18 @@ struct TortureOrder {
     std::uint64_t duration_ns = 0;
     std::vector<std::string> settings{};   // options of the process that writes (VictimOrder)
     std::uint64_t hang_ns = kHangNs;
-    Spoil spoil = Spoil::kNothing;   // in the campaigns with faults, and with servers
-    bool server = false;             // other campaigns: a staging server and its clients
-    std::string only{};              // the name of one campaign; empty: all
+    Spoil spoil = Spoil::kNothing;   // for the campaigns with faults or servers
+    bool server = false;             // runs the campaigns of a staging server and its clients instead
+    std::string only{};              // the name of the only campaign; empty: all
 };
 
 class Torture {
   public:
     using Progress = std::function<void(std::span<const Campaign> campaigns, std::size_t at)>;
-    // A signal that asks to end ends it between two steps: `interrupted`.
+    // A signal that asks this process to end stops the run between two steps, with the error `interrupted`.
     Torture(Ground& ground, TortureOrder order, Progress progress);
 
-    // All campaigns, each for its share of the time and one point at least. The error: they cannot be carried out here.
+    // Runs all campaigns, each for its share of the time and at least one point. Fails if they cannot run here.
     [[nodiscard]] Result<std::vector<Campaign>> run();
     [[nodiscard]] bool interrupted() const noexcept { return ground_.signals.asked() != 0; }
 
@@ -56,31 +55,31 @@ class Torture {
     [[nodiscard]] static std::vector<std::string> names(bool server);
     struct Point {
         std::uint64_t reported = 0;   // commits
-        std::uint64_t told = 0;       // failures
+        std::uint64_t told = 0;       // reported failures
         bool uncommitted = false;
-        std::uint64_t kills = 0;   // of recoveries
+        std::uint64_t kills = 0;   // killed recoveries
         Judgement judgement;
-        bool counts = true;   // false: nothing was killed that was to be
+        bool counts = true;   // false: the kill did not happen
     };
     using NextPoint = std::function<Result<Point>(Campaign& campaign)>;
-    // The points of one campaign. A setting that leaves nothing to try is the reason why it is skipped.
+    // Returns the points of one campaign. If the settings leave no point, the campaign is skipped for that reason.
     [[nodiscard]] NextPoint points_of(How how, Campaign& campaign);
     [[nodiscard]] Status fight(const NextPoint& next, Campaign& campaign, std::uint64_t until_ns);
     [[nodiscard]] Result<Point> kill_point(How how, std::uint64_t nth, Campaign& campaign);
-    // The number of commits that it told of; none: it hung.
+    // Returns the number of reported commits, or nullopt if the process hung.
     [[nodiscard]] Result<std::optional<std::uint64_t>> kill_at_an_instant(std::uint64_t seed);
     [[nodiscard]] Result<std::optional<std::uint64_t>> kill_at_a_call(std::uint64_t seed, std::uint64_t nth);
-    [[nodiscard]] Result<bool> kill_recovery();   // false: it had ended
+    [[nodiscard]] Result<bool> kill_recovery();   // false: the recovery had ended
     // server_campaign.cc
     [[nodiscard]] NextPoint server_points(std::size_t number);
     // fault_campaign.cc
     class FaultPoint;
     [[nodiscard]] NextPoint fault_points(bool of_target, bool killed, Campaign& campaign);
     [[nodiscard]] Result<Killable> start_victim(const VictimOrder& order);
-    // What recovery tells of the file.
+    // The parts of a recovery's report about the file.
     struct Recovery {
         bool any_log = false;
-        bool uncommitted = false;   // bytes had reached it before their commit
+        bool uncommitted = false;   // bytes reached the file before their commit
     };
     using Judge = std::function<Judgement(const Recovery& recovery, std::span<const std::byte> content)>;
     [[nodiscard]] Result<Judgement> recover_and_judge(const std::string& where, const Judge& judge, Campaign& campaign);
@@ -93,16 +92,16 @@ class Torture {
     Dice dice_;
     Progress progress_;
     std::vector<Campaign> campaigns_;
-    std::vector<std::string> strace_;          // the command's beginning
-    std::uint64_t recovery_ns_ = 20'000'000;   // the last one's, to kill the next one in its midst
+    std::vector<std::string> strace_;          // the beginning of the command
+    std::uint64_t recovery_ns_ = 20'000'000;   // of the last recovery, to kill the next one halfway
 };
 
-// How long recovery takes for a log of some size, and the file system for the same bytes written in order and synced:
-// medians of five, taken by turns.
+// The duration of recovery for a log of some size, compared with writing the same bytes in order and syncing them.
+// Medians of five alternating runs.
 struct Speed {
-    std::uint64_t bytes = 0;   // that recovery wrote
+    std::uint64_t bytes = 0;   // bytes that recovery wrote
     std::uint64_t recovery_ns = 0, sequential_ns = 0;
-    bool right = false;   // every byte is what was written
+    bool right = false;   // every byte is correct
 };
 [[nodiscard]] Result<Speed> measure_recovery(Ground& ground, std::uint64_t bytes,
                                              const std::vector<std::string>& settings);

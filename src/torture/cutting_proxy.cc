@@ -28,16 +28,16 @@ namespace {
 
 constexpr int kBacklog = 64;
 
-// What is on its way in one direction.
+// The bytes in transit in one direction.
 class Stream {
   public:
     Stream(int from, int to) noexcept : from_(from), to_(to) {}
-    // Empty: it is read from. Else it is written to.
+    // The events to poll for: reads while the buffer is empty, writes otherwise.
     [[nodiscard]] pollfd wanted() const noexcept {
         if (ended_) return {-1, 0, 0};
         return begin_ == end_ ? pollfd{from_, POLLIN, 0} : pollfd{to_, POLLOUT, 0};
     }
-    // False: the connection is lost.
+    // Returns false if the connection is lost.
     [[nodiscard]] bool move() noexcept {
         if (begin_ == end_) {
             const ssize_t got = ::recv(from_, bytes_.data(), bytes_.size(), MSG_DONTWAIT);
@@ -63,7 +63,7 @@ class Stream {
     std::array<char, 65536> bytes_;
 };
 
-// Whether closing it resets the connection.
+// Sets if a close of the socket resets the connection.
 void reset_at_end(const io::Socket& socket, bool resets) noexcept {
     const linger at_once{resets ? 1 : 0, 0};
     (void)::setsockopt(socket.number(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -78,7 +78,7 @@ class Passage {
         reset_at_end(*client_, true);
         reset_at_end(*server_, true);
     }
-    // Both sides have closed it: what they have sent last still arrives.
+    // Both sides have closed the connection. Their last bytes still arrive.
     void end_well() noexcept {
         reset_at_end(*client_, false);
         reset_at_end(*server_, false);
@@ -93,7 +93,7 @@ class Passage {
     std::array<Stream, 2> streams_;
 };
 
-// Listens on a port of the loopback interface that the system chooses.
+// A listener on a free port of the loopback interface.
 struct Door {
     int number = -1;
     std::uint16_t port = 0;
@@ -129,7 +129,7 @@ void cut_all(std::list<Passage>& passages) {
     (void)tell(each);
 }
 
-// Until an error ends it.
+// Serves connections until an error ends it.
 Status pass_on(const Door& door, const io::Address& server, int signals) {
     std::list<Passage> passages;
     for (;;) {

@@ -1,10 +1,8 @@
-// What `forebay torture --server` puts between clients and a server on TCP, to cut their connections: the hidden
-// command `forebay-torture proxy`.
-//
-// It listens on a port of the loopback interface that the system chooses, tells that on standard output, and passes on
-// what comes, in both directions. SIGUSR1 resets all connections (RST), at both ends, whatever is on its way, and a
-// letter for each of them comes on standard output. Where the server does not listen, a connection is closed as soon as
-// it comes.
+// The hidden command `forebay-torture proxy`. `forebay torture --server` puts it between clients and a server on TCP,
+// to cut their connections.
+// It listens on a free port of the loopback interface, prints the port on standard output, and forwards bytes in both
+// directions. SIGUSR1 resets all connections (RST) at both ends and drops the bytes in transit. The proxy then prints
+// one letter for each connection. If the server does not listen, the proxy closes a new connection at once.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -29,7 +29,7 @@ constexpr std::array kKinds{
 constexpr std::array<std::string_view, 3> kOnError{"fail", "retry", "through"};
 constexpr std::array<std::string_view, 2> kDurability{"process", "node"};
 
-// The last one given counts; empty: none is.
+// Returns the last value of the setting, or an empty text if there is none.
 std::string_view given(std::span<const std::string> settings, std::string_view name) {
     std::string_view value;
     for (const std::string& setting : settings)
@@ -46,7 +46,7 @@ const FaultKind* find_fault_kind(std::string_view name) noexcept {
     return found == kKinds.end() ? nullptr : &*found;
 }
 
-// What went wrong in a sync is lost for good. What went wrong in a write of the log is written elsewhere.
+// A failed sync loses bytes. After a failed write of the log, the bytes go to another place.
 bool FaultCase::has_to_be_told() const noexcept {
     if (kind->operation == io::Operation::kSync) return true;
     return kind->of_target && (on_error != OnError::kRetry || for_ever);
@@ -79,7 +79,7 @@ std::vector<FaultCase> fault_cases(bool of_target, bool durable, std::span<const
                     cases.push_back({&kind, static_cast<OnError>(on_error), static_cast<Durability>(durability),
                                      for_ever});
                 }
-    // Neighbours differ little: every so-and-so-many-th comes next, all of them in turn.
+    // Neighbouring cases differ little. So the order takes every `step`-th case, until it has all of them.
     std::size_t step = cases.size() * 3 / 8 + 1;
     while (std::gcd(step, cases.size()) > 1) ++step;
     std::vector<FaultCase> mixed;

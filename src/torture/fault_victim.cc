@@ -21,7 +21,7 @@ namespace forebay::torture {
 
 namespace {
 
-// A device that lies about its writes.
+// A file that lies about its writes, as a faulty device does.
 class LyingFile final : public io::ForwardingFile {
   public:
     LyingFile(std::shared_ptr<io::File> file, Spoil spoil) : ForwardingFile(std::move(file)), spoil_(spoil) {}
@@ -46,7 +46,7 @@ class LyingFile final : public io::ForwardingFile {
     for (;;) ::pause();
 }
 
-// Tells what comes of each call.
+// Reports the outcome of each call.
 class Witness {
   public:
     Witness(const io::FaultPlan& plan, Spoil spoil) : plan_(plan), silent_(spoil == Spoil::kSilence) {}
@@ -54,7 +54,7 @@ class Witness {
         meet();
         if (const std::string_view what = outcome || silent_ ? good : bad; !what.empty()) (void)tell(what);
     }
-    // True once it is known that the fault has been met.
+    // Returns true if a call met the fault, and reports that once.
     bool meet() {
         if (!met_ && plan_.fired() > 0) {
             met_ = true;
@@ -130,10 +130,10 @@ Status live_with_a_fault(const VictimOrder& order, const LoadedOptions& loaded) 
         witness.tell_of(engine->detach(file, true), "o", "e");
         return Status::ok();
     }
-    // What drains in the background may meet it yet; a drain of its own does, if there is anything to write.
+    // A background drain may still meet the fault. The call of `drain` does, if bytes are pending.
     if (!witness.meet()) {
         (void)file->drain();
-        if (!witness.meet()) return Status::ok();   // nobody judges what it leaves
+        if (!witness.meet()) return Status::ok();   // the parent then judges no file
     }
     wait_to_be_killed();
 }

@@ -1,4 +1,4 @@
-// The process of `forebay torture` that writes while calls on the target or on the staging area fail.
+// The process of `forebay torture` that writes while calls on the target or the staging area fail.
 #pragma once
 
 #include "base/options.h"
@@ -7,7 +7,7 @@
 
 namespace forebay::torture {
 
-// Does what `order` says, and tells of it. The error: it could not be tried.
+// Carries out `order`, and reports the outcomes on standard output. Fails if the fault could not be tried.
 [[nodiscard]] Status live_with_a_fault(const VictimOrder& order, const LoadedOptions& loaded);
 
 }   // namespace forebay::torture

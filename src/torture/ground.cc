@@ -42,7 +42,7 @@ Status Ground::open(const std::string& nls, const std::string& nls_origin, const
     auto files = own_folder(target, "--target");
     if (!files) return files.status();
     target_ = std::move(files).value();
-    // As an engine would: a network file system is no staging area, and it wants some room.
+    // Checks the staging directory as an engine does: not on a network file system, and with enough room.
     LoadedOptions loaded = load_options("nls=" + quote_connector_value(as_staging_device(nls_)),
                                         [](const char*) -> const char* { return nullptr; });
     for (OptionOrigin& origin : loaded.origins)

@@ -1,4 +1,4 @@
-// Where `forebay torture` takes place: a folder of its own in the staging directory, and one beside the files.
+// The place of `forebay torture`: a folder in the staging directory, and one beside the files.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace forebay::torture {
 
-// Both folders are removed when this is destroyed, unless they are kept as evidence.
+// The destructor removes both folders, unless they are kept as evidence.
 class Ground {
   public:
     Ground() = default;
@@ -16,23 +16,23 @@ class Ground {
     Ground(const Ground&) = delete;
     Ground& operator=(const Ground&) = delete;
 
-    // The message of a failure names the option by which the directory was given: `nls_origin`, or --target.
+    // Opens the folders. The message of a failure names the option of the directory: `nls_origin`, or --target.
     [[nodiscard]] Status open(const std::string& nls, const std::string& nls_origin, const std::string& target);
     void keep() noexcept { kept_ = true; }
 
     [[nodiscard]] const std::string& nls() const noexcept { return nls_; }
     [[nodiscard]] const std::string& folder() const noexcept { return target_; }
     [[nodiscard]] std::string file() const { return target_ + "/file"; }
-    // What the last child said on standard error, or the last one of this name.
+    // The file with the standard error of the last child, or the last one of this name.
     [[nodiscard]] std::string words_file(const std::string& whose = "words") const { return nls_ + "/" + whose; }
     [[nodiscard]] std::string words(const std::string& whose = "words") const;
 
-    // Makes the staging area empty and the file new, with these bytes.
+    // Empties the staging area, and makes the file anew with these bytes.
     [[nodiscard]] Status prepare(const std::vector<std::byte>& content) const;
     [[nodiscard]] Result<std::vector<std::byte>> content() const;
-    // Whether the staging directory is lost with the machine's power: durability=node is refused there.
+    // Returns true if a power loss erases the staging directory. Such a directory refuses durability=node.
     [[nodiscard]] bool in_memory() const noexcept { return in_memory_; }
-    // Whether recovery has left a process directory.
+    // Returns true if recovery has left a process directory.
     [[nodiscard]] bool anything_staged() const;
 
     Signals signals;

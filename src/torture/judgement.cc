@@ -13,13 +13,13 @@ using Verdict = Judgement::Verdict;
 
 constexpr std::size_t kFailuresTold = 5;
 
-// What a file may be: `bytes`, but for what is loose.
+// The allowed content of a file: `bytes`, where any value is allowed at the loose places.
 class Expected {
   public:
     explicit Expected(const Content& bytes)
         : size_min_(bytes.size()), size_max_(bytes.size()), bytes_(bytes), loose_(bytes.size(), false) {}
 
-    // The operation may have been carried out, in part, or not at all.
+    // Allows that the operation was carried out, in part, or not at all.
     void loosen(const Operation& operation) {
         if (operation.kind == Operation::Kind::kCommit) return;
         const bool cut = operation.kind == Operation::Kind::kTruncate;
@@ -38,7 +38,7 @@ class Expected {
     [[nodiscard]] bool differs(std::size_t at, std::byte byte) const {
         return !loose(at) && (at >= bytes_.size() || bytes_[at] != byte);
     }
-    // Empty: the content is what it may be.
+    // Describes the first difference. Empty: the content is allowed.
     [[nodiscard]] std::string difference(std::span<const std::byte> content) const {
         std::string text;
         if (!size_fits(content.size()))
@@ -57,7 +57,7 @@ class Expected {
     std::vector<bool> loose_;
 };
 
-// Every byte that differs is one that the file had there at some time within so many operations, or a zero.
+// Returns true if every different byte is zero, or had that value in the file within `operations` operations.
 bool is_of_the_past(const Content& base, std::uint64_t seed, std::uint64_t operations, const Expected& expected,
                     std::span<const std::byte> content) {
     std::vector<bool> open(content.size());
@@ -88,7 +88,7 @@ Judgement against(const Content& base, std::uint64_t seed, std::uint64_t operati
 
 struct Progress {
     Content bytes;
-    std::uint64_t operations = 0;   // commits among them
+    std::uint64_t operations = 0;   // includes the commits
 };
 Progress at_commit(const Content& base, std::uint64_t seed, std::uint64_t commits) {
     Progress progress{base};
@@ -104,8 +104,7 @@ Progress at_commit(const Content& base, std::uint64_t seed, std::uint64_t commit
 Judgement judge_from(const Content& base, std::uint64_t seed, const Told& told, bool uncommitted,
                      std::span<const std::byte> content) {
     const Progress good = at_commit(base, seed, told.good_commits);
-    const std::uint64_t last = told.commits +
-                               (told.failed_operation ? 0 : 1);   // whoever could not write did not commit any more
+    const std::uint64_t last = told.commits + (told.failed_operation ? 0 : 1);   // no commit follows a failed operation
     Oracle oracle(base, seed);
     for (std::uint64_t commit = told.good_commits; commit <= last; ++commit) {
         const Content& bytes = oracle.after(commit);

@@ -22,7 +22,7 @@ constexpr std::array kEnding{SIGINT, SIGTERM, SIGHUP};
 }   // namespace
 
 Status Signals::open() {
-    ::signal(SIGCHLD, SIG_DFL);   // whoever started us may ignore it; then there would be no exit status to wait for
+    ::signal(SIGCHLD, SIG_DFL);   // our parent may ignore SIGCHLD; then there is no exit status to wait for
     sigset_t signals;
     ::sigemptyset(&signals);
     ::sigaddset(&signals, SIGCHLD);
@@ -123,7 +123,7 @@ Status Killable::collect() {
 
 Result<Killable::Event> Killable::wait(std::uint64_t deadline_ns, std::size_t output_bytes) {
     for (;;) {
-        // First, so that the signal of an end that is not seen below is still there for the poll.
+        // This call comes first, so that a later signal of a child's end still wakes the poll.
         const bool interrupted = signals_->take();
         if (from_ >= 0) FOREBAY_TRY(collect());
         if (!ended_) reap(WNOHANG);
@@ -134,7 +134,7 @@ Result<Killable::Event> Killable::wait(std::uint64_t deadline_ns, std::size_t ou
         if (now >= deadline_ns) return Event::kTime;
         const std::uint64_t left = deadline_ns - now;
         const timespec timeout{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
-        // A descriptor of -1 is passed over.
+        // poll ignores a descriptor of -1.
         std::array<pollfd, 2> wanted{{{from_, POLLIN, 0}, {signals_->descriptor(), POLLIN, 0}}};
         if (::ppoll(wanted.data(), wanted.size(), &timeout, nullptr) < 0 && errno != EINTR)
             return Status::from_errno(errno, "wait for a process");

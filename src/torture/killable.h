@@ -1,4 +1,4 @@
-// A child process that is waited for with a deadline, and can be killed at any instant.
+// A child process with deadlines for each wait, which can be killed at any instant.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,8 @@
 
 namespace forebay::torture {
 
-// Signals that ask this process to end, and the ends of children, as something to wait for. One at a time; to be
-// created before other threads exist: it changes the signal mask, and puts it back when destroyed.
+// A descriptor for signals that ask this process to end, and for the ends of children. Create only one, before other
+// threads exist: it changes the signal mask, and the destructor restores that.
 class Signals {
   public:
     Signals() = default;
@@ -24,9 +24,9 @@ class Signals {
     [[nodiscard]] Status open();
     [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
     [[nodiscard]] const sigset_t& mask_before() const noexcept { return mask_before_; }
-    // Takes what has arrived. True from the first signal on that asks to end.
+    // Reads the pending signals. Returns true after the first signal that asks this process to end.
     bool take();
-    // The first one that asked to end; 0: none.
+    // The first signal that asked this process to end, or 0.
     [[nodiscard]] int asked() const noexcept { return asked_; }
 
   private:
@@ -34,10 +34,10 @@ class Signals {
     sigset_t mask_before_{};
 };
 
-// Killed, and waited for without a deadline, if it is still there when this is destroyed.
+// The destructor kills the child if it still runs, and waits for it without a deadline.
 class Killable {
   public:
-    // Starts the program `arguments.front()`. Its standard output is collected; its standard error goes to the file
+    // Starts the program `arguments.front()`. Collects its standard output; its standard error goes to the file
     // `words`.
     [[nodiscard]] static Result<Killable> start(Signals& signals, const std::vector<std::string>& arguments,
                                                 const std::string& words);
@@ -46,8 +46,8 @@ class Killable {
     Killable& operator=(Killable&&) = delete;
 
     enum class Event : std::uint8_t {
-        kOutput,        // so many bytes have come
-        kEnded,         // and so has everybody else who could write to its output
+        kOutput,        // the requested number of bytes has arrived
+        kEnded,         // the child and all other writers of its output have ended
         kTime,          // the deadline
         kInterrupted,   // a signal asks this process to end
     };
@@ -57,8 +57,8 @@ class Killable {
     void signal(int number) noexcept;
 
     [[nodiscard]] const std::string& output() const noexcept { return output_; }
-    [[nodiscard]] bool ended() const noexcept { return ended_; }   // as far as it was waited for
-    // After kEnded: as waitpid has it.
+    [[nodiscard]] bool ended() const noexcept { return ended_; }   // as far as a call of `wait` has seen
+    // The status of waitpid, after kEnded.
     [[nodiscard]] int wait_status() const noexcept { return wait_status_; }
 
   private:
@@ -68,7 +68,7 @@ class Killable {
 
     Signals* signals_;
     pid_t pid_;
-    int from_;   // -1: its output has ended
+    int from_;   // -1 after the end of the output
     int wait_status_ = 0;
     bool ended_ = false;
     std::string output_;

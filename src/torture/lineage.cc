@@ -34,7 +34,7 @@ Judgement Lineage::end(const Session& session, const Told& told, bool uncommitte
     last_told_ = told;
     if (session.empties) may_be_.emplace_back();
     for (const Content& content : may_be_) before_.push_back(forebay::checksum(content));
-    if (told.seen.empty()) return {};   // it never had it open
+    if (told.seen.empty()) return {};   // the client never had the file open
     const auto found = std::find(before_.begin(), before_.end(), told.seen.front());
     if (found == before_.end())
         return neither(told.seen.front(), 0, fmt::format("the client of seed {} found", session.seed));

@@ -1,9 +1,8 @@
-// What a file may hold while one client after another writes it through a staging server, and some of them die, lose
-// their connection, or lose the server. Pure.
-//
-// Each client opens the file, tells what it found (told.h), follows the workload of its seed from there, and closes the
-// file after so many operations. What it found has to be one of the states that its predecessor can have left, whole.
-// From then on that state is the only one: later bytes of a predecessor would be late writes.
+// Tracks the allowed states of a file that several clients write one after another through a staging server. Some of
+// them die, lose their connection, or lose the server. Pure.
+// Each client opens the file, reports the content it found (told.h), follows the workload of its seed from there, and
+// closes the file. The content it found must be one complete state that its predecessor can have left. From then on
+// only that state is allowed: later bytes of a predecessor would be late writes.
 #pragma once
 
 #include <cstddef>
@@ -20,42 +19,41 @@ namespace forebay::torture {
 
 struct Session {
     std::uint64_t seed = 0;
-    std::uint64_t operations = 0;   // then it closes the file
-    bool empties = false;           // with its open
+    std::uint64_t operations = 0;   // number of operations before the close
+    bool empties = false;           // the open empties the file
 };
 
 class Lineage {
   public:
     explicit Lineage(std::vector<std::byte> initial) : may_be_{std::move(initial)} {}
 
-    // The client has ended. `uncommitted`: it wrote the file without a server in the end, so that bytes reached the
-    // file before their commit; unless it closed the file well, it has to be the last session.
+    // Adds a client that has ended. `uncommitted` says that the client wrote the file without a server in the end, so
+    // that bytes reached the file before their commit. Such a client must be the last session, unless it closed the
+    // file well.
     [[nodiscard]] Judgement end(const Session& session, const Told& told, bool uncommitted);
-    // A reader that ran beside the session that has ended last, and began when that had told of so many good commits,
-    // found a file with this checksum.
+    // Judges a reader beside the last session. The reader found a file with this checksum, and began when that session
+    // had reported `good_commits` good commits.
     [[nodiscard]] Judgement read(std::uint64_t checksum, std::uint64_t good_commits) const;
-    // What the file holds, when no process uses it any more.
+    // Judges the content after all processes have ended.
     [[nodiscard]] Judgement judge(std::span<const std::byte> content) const;
 
-    // It is known what the file holds.
     [[nodiscard]] bool settled() const noexcept { return may_be_.size() == 1 && !loose_; }
     [[nodiscard]] bool loose() const noexcept { return loose_; }
-    // That the session which has ended last had committed.
     [[nodiscard]] std::uint64_t committed_bytes() const noexcept { return committed_bytes_; }
 
   private:
     using Content = std::vector<std::byte>;
     [[nodiscard]] Judgement neither(std::uint64_t checksum, std::uint64_t size, const std::string& who) const;
 
-    std::vector<Content> may_be_;           // from the oldest to the newest
-    std::vector<std::uint64_t> past_{};     // checksums of all whole states that it had, and may have no more
-    std::vector<std::uint64_t> before_{};   // those that it may have had before the last session,
-    std::vector<std::uint64_t> states_{};   // and after each of that one's commits; the first: as it found it
+    std::vector<Content> may_be_;           // oldest first
+    std::vector<std::uint64_t> past_{};     // checksums of all complete states that are past, or may be
+    std::vector<std::uint64_t> before_{};   // checksums of the allowed states before the last session
+    std::vector<std::uint64_t> states_{};   // after each of its commits; first: the state that it found
     std::uint64_t committed_bytes_ = 0;
     bool loose_ = false;
     Session last_{};
     Told last_told_{};
-    Content base_{};   // as the last session found it
+    Content base_{};   // the state that the last session found
 };
 
 }   // namespace forebay::torture

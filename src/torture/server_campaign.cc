@@ -1,4 +1,4 @@
-// The campaigns in which a staging server and its clients are cut off, stopped and killed.
+// The campaigns that disconnect, stop and kill a staging server and its clients.
 #include <fmt/format.h>
 
 #include <memory>

@@ -31,7 +31,7 @@ namespace forebay::torture {
 namespace {
 
 constexpr std::uint64_t kReaderPauseNs = 100'000'000;
-constexpr std::chrono::seconds kUnlocks{2};   // as the driver
+constexpr std::chrono::seconds kUnlocks{2};   // as in the driver
 
 void pause_ns(std::uint64_t ns) {
     const timespec pause{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
@@ -48,7 +48,6 @@ Result<LoadedOptions> options_of(const ClientOrder& order) {
     return loaded;
 }
 
-// A file as HDF5's driver opens it.
 struct Opened {
     std::unique_ptr<stage::Engine> engine;
     hdf5::OpenFile open;
@@ -56,7 +55,8 @@ struct Opened {
     bool through_server = false;
 };
 
-// While a client of the server has it locked, or the server after that client, the driver waits for what was written.
+// A client of the server, or the server after that client, may hold the lock. Then the driver waits for the written
+// bytes.
 Status lock(Opened& opened, int operation) {
     const hdf5::OpenFile& open = opened.open;
     const auto try_lock = [&](int) { return open.descriptor->lock(operation | LOCK_NB); };
@@ -129,7 +129,7 @@ Result<std::unique_ptr<Opened>> open_to_write(const ClientOrder& order) {
     return begun;
 }
 
-// A writer's lock does not keep it from the last flush that the server shows.
+// A reader can open the last flush that the server shows, even if a writer has locked the file.
 Result<std::unique_ptr<Opened>> open_to_read(const ClientOrder& order) {
     auto begun = begin(order, io::Access::kRead);
     if (!begun) return begun;
@@ -185,11 +185,11 @@ Status read(const ClientOrder& order) {
     }
     FOREBAY_TRY(tell_content(*opened.value()->file));
     pause_ns(kReaderPauseNs);
-    return tell_content(*opened.value()->file);   // still that flush
+    return tell_content(*opened.value()->file);   // must be the same flush
 }
 
 Status run_under(const std::vector<std::string>& command) {
-    FOREBAY_TRY(end_with_parent());   // execution keeps it
+    FOREBAY_TRY(end_with_parent());   // exec keeps the setting
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);

@@ -1,8 +1,7 @@
-// The processes of `forebay torture --server` beside the server, hidden commands of `forebay-torture`: a client that
-// writes a file through the server, a reader of the file beside it, and what runs a program that ends with torture.
-//
-// Both open the file as HDF5's driver does (hdf5/driver/serial_driver.cc): its lock, what dead processes have left of
-// it, then the server. They tell on standard output what came of it (told.h). None of them outlives torture.
+// The client processes of `forebay torture --server`, hidden commands of `forebay-torture`: a client that writes a file
+// through the server, a reader of the file beside it, and a launcher whose program ends with torture. The first two
+// open the file as HDF5's driver does (hdf5/driver/serial_driver.cc): they lock it, recover it from dead processes,
+// then connect to the server. They report the outcomes on standard output (told.h). All of them end with torture.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -24,12 +23,12 @@ struct ClientOrder {
     Session session;
     std::string server, file, nls;
     std::uint64_t patience_s = 0;
-    std::uint64_t pause_us = 0;      // between two operations, at most
-    Spoil spoil = Spoil::kNothing;   // kLoss: every third write is left out
+    std::uint64_t pause_us = 0;      // maximum pause between two operations
+    Spoil spoil = Spoil::kNothing;   // kLoss drops every third write
 };
 [[nodiscard]] std::vector<std::string> arguments_of(const ClientOrder& order);
 
-// This process ends with the one that started it.
+// Makes this process end with its parent.
 [[nodiscard]] Status end_with_parent();
 
 void add_server_clients(CLI::App& app, int& exit_status);

@@ -24,12 +24,12 @@ constexpr std::uint64_t kSessionsMax = 4;
 constexpr std::uint64_t kRoundOperationsMin = 5, kRoundOperationsMore = 150;
 constexpr std::uint64_t kSoonNs = 60 * kMs, kRoundLaterNs = 1500 * kMs;   // after a client's start
 constexpr std::uint64_t kStandsStillNs = 2000 * kMs, kServerGoneNs = 1500 * kMs;
-constexpr std::uint64_t kPauseUs = 20'000;    // of a client that computes, between two operations
+constexpr std::uint64_t kPauseUs = 20'000;    // between two operations of a client that computes
 constexpr std::size_t kSocketPathMax = 100;   // the system takes 107 bytes
 constexpr std::uint64_t kPatienceMoreS =
-    60;   // of a client: patience and half a minute for an answer, then for another
+    60;   // seconds for a client: its patience, and half a minute for each of two answers
 
-// The client's own words for it (hdf5/driver/forwarding.cc).
+// The message of a client that lost its server (hdf5/driver/forwarding.cc).
 constexpr const char* kWithoutServer = "is written directly from now on";
 
 std::string text_of(const std::string& path) {
@@ -78,7 +78,7 @@ Result<Judgement> ServerRound::run() {
         (void)proxy_->wait(monotonic_ns());
         figures_.cuts = static_cast<std::uint64_t>(std::ranges::count(proxy_->output(), kCutLetter));
     }
-    server_.reset();   // what went wrong may have left them
+    server_.reset();   // a failure may have left them
     proxy_.reset();
     readers_.clear();
     dying_.clear();
@@ -109,7 +109,7 @@ Status ServerRound::prepare() {
     return Status::ok();
 }
 
-// The address is that of the server before. One that is dying still has it for as long as a call of it takes.
+// Starts the server at the address of the previous one. A dying server keeps the address until its current call ends.
 Status ServerRound::start_server() {
     const std::string address = tcp_ ? fmt::format("127.0.0.1:{}", port_) : "unix:" + ground_.nls() + "/s";
     std::vector<std::string> command{ground_.self,
@@ -154,7 +154,7 @@ Status ServerRound::start_server() {
     }
 }
 
-// Told to end, or killed.
+// Ends the server, by a signal to end or by a kill.
 Status ServerRound::end_server() {
     if (server_runs()) {
         const bool killed = dice_.one_in(2);
@@ -188,7 +188,7 @@ void ServerRound::add_harm(ServerHarm harm, std::vector<Act>& acts) {
         case ServerHarm::kKillClient: acts.push_back({at_ns, Deed::kKillClient}); break;
         case ServerHarm::kKillServer:
             acts.push_back({at_ns, Deed::kKillServer});
-            // Else the next client finds none, or the round ends without.
+            // In one case of six the next client finds no server, or the round ends without.
             if (!dice_.one_in(6))
                 acts.push_back({at_ns + (dice_.one_in(2) ? 0 : dice_.below(kServerGoneNs)), Deed::kStartServer});
             break;
@@ -257,7 +257,7 @@ Status ServerRound::carry_out(Deed deed, Killable& client) {
             if (proxy_) proxy_->signal(SIGCONT);
             break;
         case Deed::kStartReader: {
-            // A reader waits until the file is brought home; half of the time nothing waits for that.
+            // A reader waits until the file is recovered. Half of the time there is no such reader.
             if (client.ended() && dice_.one_in(2)) break;
             const std::string name = fmt::format("reader-{}", readers_.size());
             ClientOrder order = client_;
@@ -273,8 +273,7 @@ Status ServerRound::carry_out(Deed deed, Killable& client) {
     return Status::ok();
 }
 
-// What is left of the plan when the client has ended comes at once, while the server may still be busy with what that
-// client has left.
+// If the client ends early, the rest of the plan follows at once, while the server may still handle that client's end.
 Status ServerRound::await_client(Killable& client, const std::vector<Act>& acts) {
     const std::uint64_t begin_ns = monotonic_ns();
     for (const Act& act : acts) {
@@ -303,7 +302,7 @@ Status ServerRound::run_session() {
     FOREBAY_TRY(judge_client(client.value(), session));
     FOREBAY_TRY(judge_readers());
     if (!server_runs()) return Status::ok();
-    // Mostly the next one comes at once.
+    // The next client mostly starts at once.
     const auto event = server_->wait(monotonic_ns() + (dice_.one_in(4) ? dice_.below(kRoundLaterNs) : 0));
     if (!event) return event.status();
     if (event.value() == Killable::Event::kEnded)
@@ -332,7 +331,7 @@ Status ServerRound::judge_client(const Killable& client, const Session& session)
     return told.closed_well ? compare_closed() : Status::ok();
 }
 
-// Without the server, and before any next client.
+// Compares without the server, before any next client.
 Status ServerRound::compare_closed() {
     const auto content = ground_.content();
     if (!content) return content.status();

@@ -1,6 +1,5 @@
 // One round of `forebay torture --server`: a staging server, clients that write a file through it one after another,
-// readers beside them, and what happens to all of these at random instants. All of it follows from a seed, but for the
-// instants themselves.
+// readers beside them, and harm at random instants. A seed decides all but the exact instants.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +17,14 @@
 
 namespace forebay::torture {
 
-// What is done to the processes of a round.
 enum class ServerHarm : std::uint8_t { kCut, kKillClient, kKillServer, kStop, kAll };
 
 class ServerRound {
   public:
     ServerRound(Ground& ground, const TortureOrder& order, ServerHarm harm, std::uint64_t seed);
-    // Until no process of it is left. Recovered: nothing has been seen to go wrong yet, and `lineage` says what the
-    // file may hold once `forebay recover` has run. The error: it cannot be carried out here, or was interrupted.
+    // Runs until all processes of the round have ended. The result kRecovered means that no check failed yet; `lineage`
+    // then has the allowed states of the file after `forebay recover`. Fails if the round cannot run here, or was
+    // interrupted.
     [[nodiscard]] Result<Judgement> run();
 
     [[nodiscard]] const Lineage& lineage() const noexcept { return lineage_; }
@@ -51,9 +50,9 @@ class ServerRound {
     };
     struct Reader {
         Killable process;
-        std::uint64_t good_commits = 0;   // that the client had told of before
+        std::uint64_t good_commits = 0;   // good commits that the client had reported before
     };
-    // Errors of these are findings: `fail` has kept them.
+    // An error of these functions is a finding, which `fail` has kept.
     [[nodiscard]] Status prepare();
     [[nodiscard]] Status start_server();
     [[nodiscard]] Status run_session();
@@ -81,12 +80,12 @@ class ServerRound {
     ServerFigures figures_;
     std::uint64_t commits_ = 0, told_ = 0;
     std::optional<Judgement> found_{};
-    std::uint16_t port_ = 0;   // of the server; 0: it has none yet
-    ClientOrder client_{};     // of the session at work
+    std::uint16_t port_ = 0;   // of the server; 0 before its first start
+    ClientOrder client_{};     // of the current session
     std::optional<Killable> server_{}, proxy_{};
-    std::list<Killable> dying_{};   // servers that were killed
+    std::list<Killable> dying_{};   // killed servers
     std::list<Reader> readers_{};
-    bool killed_ = false;   // the client, by the round
+    bool killed_ = false;   // the round killed the client
 };
 
 }   // namespace forebay::torture

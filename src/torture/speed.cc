@@ -18,12 +18,12 @@ namespace forebay::torture {
 
 namespace {
 
-constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;   // the largest write of recovery, too
+constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;   // also the largest write of recovery
 constexpr std::uint64_t kOfOneWrite = std::uint64_t{1} << 20;
 constexpr std::size_t kTimes = 5;   // odd
 constexpr std::uint64_t kLongNs = 3'600'000'000'000;
 
-// The bytes that the writing process puts there.
+// Fills the bytes that the writing process puts there.
 void fill_piece(std::uint64_t offset, std::span<std::byte> piece) {
     for (std::uint64_t at = 0; at < piece.size(); at += kOfOneWrite)
         fill(piece.subspan(at, std::min<std::uint64_t>(kOfOneWrite, piece.size() - at)), offset + at);
@@ -51,11 +51,11 @@ Result<bool> holds_everything(const std::string& path, std::uint64_t bytes) {
     return true;
 }
 
-// Only the writes and the sync count, not making the bytes.
+// Measures the writes and the sync, but not the making of the bytes.
 Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t bytes) {
     auto file = open_file(path, O_RDWR | O_CREAT | O_EXCL);
     if (!file) return file.status();
-    // Aligned as recovery's: some file systems take such writes in fewer parts.
+    // The alignment is that of recovery's buffers: some file systems split such writes less.
     const io::PageBuffer buffer(kPiece);
     const std::span<std::byte> piece = buffer.bytes();
     fill_piece(0, piece);
@@ -66,8 +66,8 @@ Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t byte
     return monotonic_ns() - begin_ns;
 }
 
-// One of each: the bytes in order and their sync, then a process that leaves a log of as many, killed, and its
-// recovery.
+// Measures both once: first the bytes in order and their sync, then the recovery of a killed process that left a log of
+// that size.
 Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vector<std::string>& settings) {
     const auto failed = [&](const char* what) {
         return Status(Code::kIo, fmt::format("{}: {}", what, ground.words()));
@@ -93,8 +93,8 @@ Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vecto
         if (!end) return end.status();
         if (end.value() != Killable::Event::kEnded) return failed("the process that writes did not die");
     }
-    // Only now: both find memory that was a file's a moment before, but for the first time. On a virtual machine fresh
-    // memory may cost more than the writes.
+    // The file is removed only now, so that recovery also gets memory that was a file's before. On a virtual machine
+    // fresh memory may cost more than the writes.
     if (::unlink(in_order.c_str()) != 0) return Status::from_errno(errno, "remove " + in_order);
     const std::uint64_t begin_ns = monotonic_ns();
     auto recovery = Killable::start(ground.signals, {ground.command, "recover", "--json", ground.nls()},

@@ -30,7 +30,7 @@ Result<Strace> find_working_strace(Ground& ground, std::uint64_t patience_ns) {
     const std::string program = find_in_path("strace");
     if (program.empty()) return Strace{{}, "there is no strace"};
     Strace strace;
-    // Without the filter in the kernel, which older ones do not have, all calls are slow.
+    // Older kernels lack the filter. Then strace slows down all calls.
     for (const bool filtered : {true, false}) {
         strace.command = {program, "-f", "-qq", "-o", "/dev/null"};
         if (filtered) strace.command.push_back("--seccomp-bpf");

@@ -1,4 +1,4 @@
-// Killing a process at the Nth of its write calls, with the help of strace where it is there and may trace.
+// Kills a process at the Nth of its write calls, with strace if it is installed and may trace.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace forebay::torture {
 
-// The calls that count: everything that changes a file's bytes or its size, and what a process tells of its commits.
+// The counted calls: those that change a file's bytes or size, and the reports of commits.
 inline constexpr const char* kWriteCalls = "pwrite64,pwritev,pwritev2,write,writev,ftruncate,fallocate";
 
 struct Strace {
-    std::vector<std::string> command;   // up to "-e", to be followed by inject=… and the program
-    std::string why_not;                // it cannot be used; empty: it can
+    std::vector<std::string> command;   // up to "-e"; inject=… and the program follow
+    std::string why_not;                // why strace is unusable; empty if it works
 };
 // Tries it on this executable, within `patience_ns` nanoseconds.
 [[nodiscard]] Result<Strace> find_working_strace(Ground& ground, std::uint64_t patience_ns);

@@ -22,10 +22,10 @@ Told understand(std::string_view output) {
         if (letter == 'w' || letter == 's') {
             std::uint64_t number = 0;
             const auto [end, error] = std::from_chars(output.data() + at + 1, output.data() + output.size(), number);
-            if (error != std::errc() || end == output.data() + output.size()) break;   // it was cut off
+            if (error != std::errc() || end == output.data() + output.size()) break;   // the number was cut off
             if (letter == 'w') told.failed_operation = number;
             else told.seen.push_back(number);
-            at = static_cast<std::size_t>(end - output.data());   // the semicolon
+            at = static_cast<std::size_t>(end - output.data());   // skips the semicolon
         }
     }
     return told;
@@ -33,7 +33,7 @@ Told understand(std::string_view output) {
 
 bool tell(std::string_view what) noexcept {
     for (;;) {
-        // Less than a pipe takes at once.
+        // A pipe takes a text this short in one write.
         if (::write(STDOUT_FILENO, what.data(), what.size()) == static_cast<ssize_t>(what.size())) return true;
         if (errno != EINTR) return false;
     }

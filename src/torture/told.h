@@ -1,12 +1,14 @@
-// What the process that writes tells `forebay torture`, on its standard output: one letter for each thing that
-// happened, written at once, so that what is known of a killed process is never more than what it did. Pure but for
-// `tell`.
-//
-//   c  a commit has returned well       x  a commit has failed
-//   f  the fault has been met           w  a write or truncation has failed: the operation of this number, from 0;
-//   "w17;" o  the file was closed well         e  its close has failed g  bytes have reached the file before their
-//   commit (`guarantee_given_up`)
-//   s  the checksum of all that the file holds: "s123;"    r  it could not be opened
+// The reports of the writing process to `forebay torture`, on its standard output. It writes one letter for each event
+// at once, so a killed process never reports more than it did. Pure, except for `tell`.
+//   c  a commit has returned well
+//   x  a commit has failed
+//   f  a call has met the fault
+//   w  a write or truncation has failed: the operation of this number, from 0; "w17;"
+//   o  the file was closed well
+//   e  its close has failed
+//   g  bytes have reached the file before their commit (`guarantee_given_up`)
+//   s  the checksum of the file's content: "s123;"
+//   r  the open failed
 #pragma once
 
 #include <cstdint>
@@ -17,17 +19,17 @@
 namespace forebay::torture {
 
 struct Told {
-    std::uint64_t commits = 0;        // that have returned, well or not
-    std::uint64_t good_commits = 0;   // the number of the last one that returned well; 0: none has
-    std::uint64_t failures = 0;       // of any call
+    std::uint64_t commits = 0;        // commits that have returned, well or not
+    std::uint64_t good_commits = 0;   // the number of the last good commit; 0: none
+    std::uint64_t failures = 0;       // failed calls
     bool fault_met = false, given_up = false;
-    std::optional<std::uint64_t> failed_operation{};   // it was the last one
+    std::optional<std::uint64_t> failed_operation{};   // the last operation, if it failed
     bool closed = false, closed_well = false, refused = false;
-    std::vector<std::uint64_t> seen{};   // checksums of what the file held (base/checksum.h)
+    std::vector<std::uint64_t> seen{};   // checksums of the file's content (base/checksum.h)
 };
 [[nodiscard]] Told understand(std::string_view output);
 
-// False: nobody reads any more.
+// Returns false if the reader has gone.
 [[nodiscard]] bool tell(std::string_view what) noexcept;
 
 }   // namespace forebay::torture

@@ -35,7 +35,7 @@ Status follow_workload(stage::StagedFile& file, std::uint64_t seed) {
     }
 }
 
-// Bytes below the size at the last commit wait for the next one: all of them are in the log when it comes.
+// Bytes below the size at the last commit wait for the next commit. So all of them are in the log at that commit.
 Status write_in_bulk(stage::StagedFile& file, std::uint64_t bytes) {
     FOREBAY_TRY(file.truncate(bytes));
     FOREBAY_TRY(file.commit());
@@ -51,7 +51,7 @@ Status write_in_bulk(stage::StagedFile& file, std::uint64_t bytes) {
 }
 
 Status live(const VictimOrder& order) {
-    // It must not outlive whoever is to kill it.
+    // Ends this process with its parent, which is to kill it.
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return Status::from_errno(errno, "ask for a signal at the parent's death");
     ::signal(SIGPIPE, SIG_IGN);
@@ -65,7 +65,7 @@ Status live(const VictimOrder& order) {
         options += fmt::format(";{}={}", setting.substr(0, sign), quote_connector_value(setting.substr(sign + 1)));
     }
     options += fmt::format(";registry={}",
-                           quote_connector_value(order.nls));   // none of the user's own commands looks there
+                           quote_connector_value(order.nls));   // commands of the user do not look there
     const LoadedOptions loaded = load_options(options, [](const char*) -> const char* { return nullptr; });
     if (!loaded.problems.empty()) return loaded.problems.front();
     if (!order.fault.empty()) return live_with_a_fault(order, loaded);
@@ -95,7 +95,7 @@ std::vector<std::string> arguments_of(const VictimOrder& order) {
     return arguments;
 }
 
-// Where the log is, that the file is staged, and that no guarantee is given up for want of room.
+// The judgement relies on these options: the place of the log, staging of the file, and enough room for each commit.
 Status check_setting(const std::string& setting) {
     const std::size_t sign = setting.find('=');
     if (sign == std::string::npos)
@@ -112,7 +112,7 @@ Status check_setting(const std::string& setting) {
 
 void add_victim(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(kVictimCommand, "Writes to a file; torture calls it, to kill it");
-    command->group("");   // not for people: no help lists it
+    command->group("");   // internal: no help lists it
     auto order = std::make_shared<VictimOrder>();
     command->add_option("--seed", order->seed)->required();
     command->add_option("--nls", order->nls)->required();

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::uint64_t kKiB = 1024;
 constexpr std::uint64_t kFileMax = 3 * kKiB * kKiB;
-constexpr std::uint64_t kEpochMax = 3 * kKiB * kKiB;   // between two commits; a log takes 16 MiB at least
-constexpr std::uint64_t kOperationsMax = 40;           // the same
+constexpr std::uint64_t kEpochMax = 3 * kKiB * kKiB;   // between two commits; a log has at least 16 MiB
+constexpr std::uint64_t kOperationsMax = 40;           // between two commits
 
 // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the finalizer.
 std::uint64_t mixed(std::uint64_t value) noexcept {
@@ -42,7 +42,7 @@ Operation Workload::next() noexcept {
     }
     --until_commit_;
     if (below(16) == 0) return {.kind = Operation::Kind::kTruncate, .size = below(kFileMax)};
-    // Mostly small pieces, as metadata are; some that fill segments, and some that may bypass the log.
+    // Mostly small pieces, like metadata. Some fill segments, and some may bypass the log.
     constexpr std::uint64_t kSizes[] = {64, 512, 4 * kKiB, 4 * kKiB, 64 * kKiB, 64 * kKiB, 200 * kKiB, 600 * kKiB};
     Operation operation{.kind = Operation::Kind::kWrite, .size = 1 + below(kSizes[below(std::size(kSizes))])};
     operation.offset = below(kFileMax - operation.size);

@@ -1,9 +1,8 @@
-// What the process does that `forebay torture` kills: operations on one file that follow from a seed, and what the file
-// holds after each commit of them.
-//
+// The workload of the process that `forebay torture` kills: operations on one file that follow from a seed, and the
+// content of the file after each commit.
 // The stream of operations has no end. Writes overlap, also across the end of the file; truncations shorten and
-// lengthen. What is written between two commits is far less than the staging area of the process takes
-// (`connector_string`), so that no guarantee is given up for want of room. Pure but for `perform`.
+// lengthen it. The bytes between two commits are far fewer than the process's staging area holds (`connector_string`),
+// so it never gives up a guarantee for lack of room. Pure, except for `perform`.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +21,11 @@ struct Operation {
     enum class Kind : std::uint8_t { kWrite, kTruncate, kCommit };
     Kind kind = Kind::kCommit;
     std::uint64_t offset = 0;   // of a write
-    std::uint64_t size = 0;     // of a write, or of the file
+    std::uint64_t size = 0;     // of a write, or the new size of the file
     bool metadata = false;
-    std::uint64_t content = 0;   // for `fill`
+    std::uint64_t content = 0;   // argument of `fill`
 };
 
-// Numbers that follow from a seed.
 class Dice {
   public:
     explicit Dice(std::uint64_t seed) noexcept : state_(seed) {}
@@ -43,10 +41,10 @@ class Workload {
     explicit Workload(std::uint64_t seed) noexcept;
     [[nodiscard]] Operation next() noexcept;
 
-    // Options of the engine, "name=value": the size of the log and the drain differ from seed to seed.
+    // Engine options, "name=value". The size of the log and the drain differ between seeds.
     [[nodiscard]] static std::vector<std::string> settings(std::uint64_t seed);
     [[nodiscard]] static std::string connector_string(std::uint64_t seed, const std::string& nls);
-    // What the file holds before it is opened.
+    // The content of the file before the open.
     [[nodiscard]] static std::vector<std::byte> initial(std::uint64_t seed);
 
   private:
@@ -57,18 +55,17 @@ class Workload {
     std::uint64_t epoch_bytes_ = 0;
 };
 
-// Bytes that tell which write they come from, and which place in it.
+// Fills bytes that identify their write and their place in it.
 void fill(std::span<std::byte> bytes, std::uint64_t content) noexcept;
 
-// What the operation makes of a file that holds `bytes`; a commit changes nothing.
+// Applies the operation to the content of a file. A commit changes no byte.
 void apply_operation(const Operation& operation, std::vector<std::byte>& bytes);
 
-// The file at one commit after the other.
 class Oracle {
   public:
     explicit Oracle(std::uint64_t seed) : Oracle(Workload::initial(seed), seed) {}
     Oracle(std::vector<std::byte> base, std::uint64_t seed) : workload_(seed), bytes_(std::move(base)) {}
-    // As it is after so many commits; never fewer than asked for before.
+    // The content after `commits` commits. The number must not decrease between calls.
     [[nodiscard]] const std::vector<std::byte>& after(std::uint64_t commits);
 
   private:
@@ -77,7 +74,7 @@ class Oracle {
     std::uint64_t commits_ = 0;
 };
 
-// Carries one operation out. `buffer` is scratch space.
+// Carries out one operation. `buffer` is scratch space.
 [[nodiscard]] Status perform(stage::StagedFile& file, const Operation& operation, std::vector<std::byte>& buffer);
 
 }   // namespace forebay::torture

@@ -1,4 +1,4 @@
-// A directory that somebody else owns: for what wants one of its own, such as a twin that makes calls fail.
+// A directory that another object owns, for code that needs to own one, such as a twin with failing calls.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What a process would leave if it died now, as a copy in memory on which recovery may be tried, again and again.
+// A copy in memory of the files that a process would leave if it died now. Tests can run recovery on it repeatedly.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ class Crash {
   public:
     using Content = std::vector<std::byte>;
 
-    // Of the staging area and of one file. The logs are copied before the target: what drains meanwhile is in both.
+    // Copies a staging area and one file. It copies the logs before the target, so bytes that drain meanwhile are in
+    // both.
     Crash(io::Directory& area, const std::function<Content()>& target, const io::Identity& identity)
         : Crash(area, target, identity, true) {}
     Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_, false) {
@@ -31,12 +32,11 @@ class Crash {
         modified_ns = other.modified_ns;
     }
 
-    // From the `nth` call on everything fails, as far as this process is concerned: it was killed.
+    // Lets every call from the `nth` on fail, as if recovery were killed there.
     void kill_at(std::uint64_t nth, std::size_t bytes_done_first = 0) {
         faults_ = std::make_shared<io::FaultPlan>();
         faults_->fail_any(nth, UINT64_MAX - nth, EIO, bytes_done_first);
     }
-    // True if it came to that.
     [[nodiscard]] bool killed() const { return faults_ != nullptr && faults_->fired() > 0; }
     void live_again() { faults_.reset(); }
 
@@ -53,7 +53,7 @@ class Crash {
         io::Directory* const areas[] = {seen.get()};
         return recover::recover(areas, request, outside());
     }
-    // The same, expecting that it does all there is to do for one file.
+    // Recovers one file, and expects that recovery succeeds completely.
     recover::FileReport recovered() {
         auto report = recover();
         EXPECT_TRUE(report) << report.status().message();
@@ -79,7 +79,7 @@ class Crash {
     }
     [[nodiscard]] std::vector<std::string> left() const { return std::move(area_->list()).value(); }
     [[nodiscard]] io::Directory& area() noexcept { return *area_; }
-    // A file in the only process directory, or the named one.
+    // Opens a file in the only process directory, or the named one.
     [[nodiscard]] std::unique_ptr<io::File> file(const std::string& name, const std::string& directory = {}) {
         auto at = area_->open_directory(directory.empty() ? left().front() : directory);
         return std::move(std::move(at).value()->open_file(name, io::OpenMode::kReadWrite)).value();
@@ -87,14 +87,14 @@ class Crash {
 
     std::function<bool(const area::ProcessIdentity&)> alive = [](const area::ProcessIdentity&) { return false; };
     area::BootId boot_id = area::identify_this_process().value().boot_id;
-    std::uint64_t modified_ns = 0;   // when the target was last written
-    Status target_status;            // of opening the target
-    // The target as recovery sees it; none: as it is.
+    std::uint64_t modified_ns = 0;   // time of the last write to the target
+    Status target_status;            // result of opening the target
+    // Wraps the target that recovery opens; empty: no wrapper.
     std::function<io::ExistingFile(io::ExistingFile file)> seen_as;
-    std::vector<std::string> asked_for;   // paths by which it was opened
+    std::vector<std::string> asked_for;   // paths that recovery opened
 
   private:
-    // `changing`: somebody may write to the logs meanwhile.
+    // `changing` says that other threads may write to the logs meanwhile.
     Crash(io::Directory& area, const std::function<Content()>& target, const io::Identity& identity, bool changing)
         : area_(io::make_memory_directory("/nls/forebay")),
           home_(io::make_memory_directory("/scratch")),
@@ -107,7 +107,7 @@ class Crash {
         EXPECT_TRUE(file.read_at(0, bytes));
         return bytes;
     }
-    // A log whose segments are given back while it is read would look as no death leaves it.
+    // Copies a log so that it is a state that a death can leave. Its owner might release segments during a plain copy.
     static Content at_one_instant(io::File& file) {
         for (Content before = all_of(file);;) {
             Content after = all_of(file);
@@ -115,7 +115,7 @@ class Crash {
             before = std::move(after);
         }
     }
-    // Most of a log is zeros, which a file in memory has anyway.
+    // Skips zeros, which a file in memory has anyway. Most of a log is zeros.
     static void write_sparsely(io::File& file, const Content& content) {
         static constexpr std::array<std::byte, 4096> kZeros{};
         EXPECT_TRUE(file.resize(content.size()));
@@ -160,7 +160,6 @@ class Crash {
     std::shared_ptr<io::FaultPlan> faults_;
 };
 
-// The file as recovery brings it home.
 inline Crash::Content recovered(io::Directory& area, const std::function<Crash::Content()>& target,
                                 const io::Identity& identity) {
     Crash crash(area, target, identity);

@@ -1,4 +1,4 @@
-// An engine on memory twins, for tests: no disk, no HDF5, every target and staging area controllable.
+// An engine on memory twins, for tests: without disk and HDF5, and with control over every target and staging area.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ inline std::vector<std::byte> bytes_of(std::size_t size, std::uint64_t seed) {
     return bytes;
 }
 
-// As ==, which compares byte by byte.
+// Compares like ==, but faster.
 inline bool identical(const std::vector<std::byte>& one, const std::vector<std::byte>& other) {
     return one.size() == other.size() && (one.empty() || std::memcmp(one.data(), other.data(), one.size()) == 0);
 }
 
-// Equality of long byte strings that says where they differ instead of printing them.
+// Compares long byte strings, and reports where they differ instead of printing them.
 inline testing::AssertionResult same(const std::vector<std::byte>& got, const std::vector<std::byte>& expected) {
     if (got.size() != expected.size())
         return testing::AssertionFailure() << got.size() << " bytes instead of " << expected.size();
@@ -51,7 +51,7 @@ inline LoadedOptions small_options() {
     return loaded;
 }
 
-// The directory outlives the engine: a test can look at what was left in it.
+// The directory outlives the engine, so that a test can inspect it.
 class Area {
   public:
     Area() : directory_(std::make_shared<Shared>()) {
@@ -77,7 +77,7 @@ class Area {
     std::shared_ptr<Shared> directory_;
 };
 
-// A file that is told from others by what a test says.
+// A file with an identity that the test chooses.
 class IdentifiedFile final : public io::ForwardingFile {
   public:
     IdentifiedFile(std::unique_ptr<io::File> file, io::Identity identity, std::string name)
@@ -90,7 +90,7 @@ class IdentifiedFile final : public io::ForwardingFile {
     const std::string name_;
 };
 
-// A target in memory that can be opened again and again; faults optional.
+// A target in memory that can be opened repeatedly, with optional faults.
 class Target {
   public:
     explicit Target(std::uint64_t inode = 1, std::string path = "/scratch/run.h5")

@@ -1,5 +1,5 @@
-// Makes the Nth allocation fail. Replaces the operators for the whole test program: one source file of it
-// includes this.
+// Makes the Nth allocation fail. Replaces the operators for the complete test program, so only one source file may
+// include this.
 #pragma once
 
 #include <atomic>
@@ -10,14 +10,14 @@
 namespace forebay::test {
 
 inline std::atomic<long> allocations_until_failure{std::numeric_limits<long>::max()};
-inline std::atomic<bool> failing_for_ever{false};   // once one has failed, all do
+inline std::atomic<bool> failing_for_ever{false};   // all later allocations fail too
 
 inline bool allocation_fails() noexcept {
     const long left = allocations_until_failure.fetch_sub(1);
     return left == 1 || (left < 1 && failing_for_ever);
 }
 
-// While it lives, the `nth` allocation from its beginning fails, and only that one.
+// Makes only the `nth` allocation after its construction fail.
 class FailingAllocation {
   public:
     explicit FailingAllocation(long nth) noexcept { allocations_until_failure = nth; }
@@ -26,8 +26,8 @@ class FailingAllocation {
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 };
 
-// Calls `act` with its first, second, ... allocation failing until it succeeds, and `check` after each
-// failure. Returns how often it failed.
+// Calls `act` with its first, second, ... allocation failing until it succeeds, and `check` after each failure. Returns
+// the number of failures.
 template <class Prepare, class Act, class Check>
 long fail_each_allocation(Prepare&& prepare, Act&& act, Check&& check) {
     for (long nth = 1;; ++nth) {
@@ -50,7 +50,7 @@ long fail_each_allocation(Prepare&& prepare, Act&& act, Check&& check) {
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
-// std::stable_sort asks this one, and makes do without.
+// std::stable_sort calls this operator, and works without the memory.
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     if (forebay::test::allocation_fails()) return nullptr;
     return std::malloc(size > 0 ? size : 1);

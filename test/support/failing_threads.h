@@ -1,5 +1,5 @@
-// Lets no thread start. Stands in front of pthread_create for the whole test program: one source file of it includes
-// this.
+// Prevents the start of threads. Replaces pthread_create for the complete test program, so only one source file may
+// include this.
 #pragma once
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ namespace forebay::test {
 inline std::atomic<bool> no_threads{false};
 inline std::atomic<unsigned> threads_refused{0};
 
-// While it lives, no thread can be had.
+// No thread can start during the lifetime of this object.
 class NoThreads {
   public:
     NoThreads() noexcept {
@@ -28,7 +28,7 @@ class NoThreads {
 
 }   // namespace forebay::test
 
-// The sanitizers have their own in this place, which they need.
+// The sanitizers need their own pthread_create.
 #if defined(FOREBAY_SANITIZES_ADDRESS) || defined(FOREBAY_SANITIZES_THREAD)
 #define FOREBAY_THREADS_ALWAYS_START 1
 #else

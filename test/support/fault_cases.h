@@ -1,5 +1,4 @@
-// Every fault with each value of on_error and durability, once and for ever: what the tests of these options run
-// through.
+// Every fault with each value of on_error and durability, once and for ever, for the tests of these options.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +40,7 @@ inline std::string name_of(const FaultCase& a) {
 }
 inline std::ostream& operator<<(std::ostream& out, const FaultCase& a) { return out << name_of(a); }
 
-// With durability=process nothing is synced, so no sync can fail.
+// With durability=process there is no sync that could fail.
 inline std::vector<FaultCase> fault_cases(std::span<const Fault> faults) {
     std::vector<FaultCase> all;
     for (const Fault& fault : faults)
@@ -53,7 +52,7 @@ inline std::vector<FaultCase> fault_cases(std::span<const Fault> faults) {
     return all;
 }
 
-// An error says which file it is about, and why the call failed.
+// Checks that an error names its file and the cause.
 inline testing::AssertionResult names_file_and_cause(const Status& status, const Fault& fault) {
     for (const std::string& part : {std::string("run.h5"), std::generic_category().message(fault.sys_errno)})
         if (status.message().find(part) == std::string::npos)

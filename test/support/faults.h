@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-// Under the thread sanitizer, which has handlers and jumps of its own, such a fault ends the process.
+// The thread sanitizer has its own handlers and jumps. Under it such a fault ends the process.
 #if defined(FOREBAY_SANITIZES_THREAD)
 #define FOREBAY_SKIP_WITHOUT_FAULTS() GTEST_SKIP() << "with this sanitizer a fault of mapped memory is not answered"
 #else

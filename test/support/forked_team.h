@@ -1,8 +1,6 @@
-// A team of forked processes, for tests in which processes die.
-//
-// The members share an anonymous mapping made before the fork: a barrier and room for what they gather. The
-// parent waits for its children and tells the others at once when one has died, so nobody waits for it. Fork
-// while no other thread runs; engines are made in the members.
+// A team of forked processes, for tests in which processes die. The members share an anonymous mapping made before the
+// fork, with a barrier and room for gathered data. The parent waits for its children and tells the others at once when
+// one has died, so no member waits for it. Fork while no other thread runs; make engines in the members.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +26,7 @@
 namespace forebay::test {
 
 #if defined(FOREBAY_SANITIZES_THREAD)
-inline constexpr bool kForkedTeams = false;   // that sanitizer does not follow threads started after a fork
+inline constexpr bool kForkedTeams = false;   // the sanitizer does not follow threads started after a fork
 #else
 inline constexpr bool kForkedTeams = true;
 #endif
@@ -39,7 +37,7 @@ class ForkedTeam {
     static constexpr std::size_t kGivenMax = 4096;
     using Body = std::function<void(std::shared_ptr<file::Team>)>;
 
-    // Words for the test itself, zero at first, shared by all members and the parent.
+    // Words for the test, initially zero, shared by all members and the parent.
     using Words = std::array<std::atomic<std::uint64_t>, 64>;
 
     ForkedTeam()
@@ -51,7 +49,7 @@ class ForkedTeam {
 
     [[nodiscard]] Words& words() const noexcept { return shared_->words; }
 
-    // For a member: returns once another one has ended, by itself or not, and its parent knows.
+    // For a member: waits until another member has ended, in any way, and the parent knows.
     void await_end() const noexcept {
         for (;;) {
             const std::uint32_t seen = shared_->changed.load();
@@ -60,7 +58,7 @@ class ForkedTeam {
         }
     }
 
-    // How each member ended, as waitpid tells: 0 if its body returned and no expectation failed there.
+    // Returns the waitpid status of each member: 0 if its body returned and no expectation failed there.
     std::vector<int> run(int size, const Body& body) {
         shared_->size = size;
         std::map<pid_t, int> ranks;
@@ -109,7 +107,7 @@ class ForkedTeam {
         int size() const noexcept override { return shared_.size; }
         Status barrier() override {
             static const Status ended(Code::kUnavailable, "a member of the team has ended");
-            if (shared_.ended.load() > 0) return ended;   // also after one that some have come to
+            if (shared_.ended.load() > 0) return ended;   // even if some members have arrived
             const std::uint32_t mine = shared_.generation.load();
             if (shared_.arrived.fetch_add(1) + 1 == shared_.size) {
                 shared_.arrived.store(0);

@@ -1,4 +1,4 @@
-// A clock for waits that only their time limit ends. It stands still, except that a thread about to sleep moves it to
+// A clock for waits that end only by their time limit. It stands still, but a thread that is about to sleep moves it to
 // the end of its sleep, if the test allows that. The thread reads it again after a millisecond.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace forebay::test {
 // Thread-safe.
 class JumpingClock final : public WaitClock {
   public:
-    // `may_jump` is called by each thread that is about to sleep. Without it every sleep of at most `jump_max` moves
-    // the clock.
+    // Each thread that is about to sleep calls `may_jump`. Without that function every sleep of at most `jump_max`
+    // moves the clock.
     explicit JumpingClock(std::function<bool()> may_jump = {},
                           std::chrono::nanoseconds jump_max = std::chrono::nanoseconds::max())
         : may_jump_(std::move(may_jump)), jump_max_ns_(static_cast<std::uint64_t>(jump_max.count())) {}
@@ -35,11 +35,11 @@ class JumpingClock final : public WaitClock {
         return std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
     }
     void advance(std::chrono::nanoseconds by) { now_ns_ += static_cast<std::uint64_t>(by.count()); }
-    // Since it was made.
+    // The time since the construction.
     [[nodiscard]] std::chrono::nanoseconds passed() const { return std::chrono::nanoseconds(now_ns_ - begin_ns_); }
-    // How often the engine has asked what time it is.
+    // The number of times that the engine has read the clock.
     [[nodiscard]] std::uint64_t looks() const { return looks_; }
-    // Blocks until it has done so more than `looks` times. False: it has not, within a minute.
+    // Blocks until the engine has read the clock more than `looks` times. Returns false after a minute.
     [[nodiscard]] bool await_look(std::uint64_t looks) const {
         for (int i = 0; i < 60'000 && looks_ <= looks; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return looks_ > looks;

@@ -1,10 +1,10 @@
-// For test programs in which a target hangs: a thread in a call that does not return is left to the end of the process
-// with all that it may touch, on purpose. Sanitizers would take that for leaks.
+// For test programs in which a target hangs. They leave a thread in a call that does not return, and all its memory, to
+// the end of the process on purpose. Sanitizers would report leaks.
 #pragma once
 
 namespace forebay::test {
 
-// Set by a test that leaves something.
+// A test sets this if it leaves a thread.
 inline bool left_on_purpose = false;
 
 }   // namespace forebay::test

@@ -1,4 +1,4 @@
-// A staging area as dead processes might have left it, made record by record.
+// A staging area as dead processes leave it, made record by record.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace forebay::test {
 
 inline constexpr std::uint64_t kLeftoverSegment = 64 << 10;
 
-// One process: its directory, and the logs in it.
+// A dead process: its directory, and the logs in it.
 class LeftBehind {
   public:
     LeftBehind(io::Directory& area, std::uint64_t pid, const area::BootId& boot_id)
@@ -32,14 +32,14 @@ class LeftBehind {
         EXPECT_TRUE(ledger_.publish(std::move(directory_->open_file("ledger", io::OpenMode::kCreateNew)).value(),
                                     process, 1 << 20, kLeftoverSegment));
     }
-    // Nothing is given back.
+    // The destructor releases no segment.
     ~LeftBehind() {
         for (auto& log : logs_) log->abandon();
     }
     LeftBehind(const LeftBehind&) = delete;
     LeftBehind& operator=(const LeftBehind&) = delete;
 
-    // A log for the file with this inode, with its first segment; as the ledger has it, open too.
+    // Opens a log with its first segment for the file with this inode. The ledger lists it as open, too.
     log::FileLog& open(std::uint64_t inode = 1, std::uint64_t size = 0, const log::Sharing& sharing = {}) {
         return open({7, inode}, "/scratch/run.h5", size, sharing);
     }
@@ -71,7 +71,7 @@ class LeftBehind {
         log.append_through(range, sequence);
         return sequence;
     }
-    // The board of the first log, with all who took part.
+    // Writes the board of the first log, with all participants.
     void board(std::uint64_t group, const std::vector<area::ProcessIdentity>& participants,
                const log::Frontier& frontier = {0, 0}, std::uint64_t team = 0, std::uint64_t nodes = 1) {
         auto file = std::move(directory_->open_file(group::board_name(1), io::OpenMode::kCreateNew)).value();
@@ -96,7 +96,7 @@ class LeftBehind {
         EXPECT_TRUE(file->write_at(0, bytes));
     }
 
-    // Records of all who write one file share their numbers.
+    // The participants of one file share sequence numbers.
     static std::uint64_t next() { return ++counter(); }
 
     const std::string name;

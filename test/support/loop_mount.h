@@ -1,4 +1,4 @@
-// A file system of its own on a loop device, which a test can make fail. Needs root; `mounted` says whether it worked.
+// A mounted file system on a loop device, which a test can make fail. Needs root; `mounted` tells if that worked.
 #pragma once
 
 #include <fcntl.h>
@@ -36,20 +36,20 @@ class LoopMount {
     [[nodiscard]] bool mounted() const { return mounted_; }
     [[nodiscard]] std::filesystem::path path() const { return root_ / "mounted"; }
 
-    // Writes what is dirty, drops what this process has mapped from memory, and lets every later access to the device
+    // Syncs the file system, drops this process's mapped pages from memory, and makes every later access to the device
     // fail.
     [[nodiscard]] bool shut_down() const {
         const int descriptor = ::open(path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        bool dropped = false;   // a page that is being looked at stays
+        bool dropped = false;   // the kernel keeps a page in use
         for (int attempt = 0; attempt < 100 && !dropped && descriptor >= 0 && ::syncfs(descriptor) == 0; ++attempt)
             dropped = drop_mapped();
         if (descriptor >= 0) ::close(descriptor);
-        // The device is as long as the file behind it: every block is beyond its end now.
+        // Truncates the file behind the device, so that every block is beyond its end.
         return dropped && run("truncate -s 0 " + image()) && run("losetup -c $(losetup -n -O NAME -j " + image() + ")");
     }
 
   private:
-    // True if no page of what is mapped is in memory any more.
+    // Returns true if no mapped page is left in memory.
     [[nodiscard]] bool drop_mapped() const {
         bool none = true;
         std::ifstream maps("/proc/self/maps");
@@ -59,7 +59,7 @@ class LoopMount {
                                  end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
             (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
             if (const int file = ::open(line.substr(line.find('/')).c_str(), O_RDONLY | O_CLOEXEC); file >= 0) {
-                (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);   // what is in memory and not mapped
+                (void)::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);   // pages in memory that are not mapped
                 ::close(file);
             }
             std::vector<unsigned char> resident((end - begin + 4095) / 4096);

@@ -1,4 +1,4 @@
-// Files in memory as sources of the read cache; their times are the test's.
+// Files in memory as sources of the read cache. The test sets their times.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class MemorySource : public io::ForwardingFile {
     io::FileState known_;
 };
 
-// It counts what is read of it, fails when the test says so, and is another version after each change.
+// Counts reads, fails on demand, and has a new version after each change.
 class CountedSource final : public MemorySource {
   public:
     using MemorySource::MemorySource;
@@ -47,7 +47,7 @@ class CountedSource final : public MemorySource {
 
     std::atomic<std::uint64_t> bytes_{0}, changes_{0}, asked_{0};
     std::atomic<bool> failing_{false};
-    std::atomic<int> gone_{0};   // what opening it by its name says
+    std::atomic<int> gone_{0};   // the error of opening it by name
 };
 
 }   // namespace forebay::test

@@ -1,4 +1,4 @@
-// A machine that has no thread left, for what takes a task::StartThread.
+// A task::StartThread that always fails, as on a machine without free threads.
 #pragma once
 
 #include <functional>

@@ -1,16 +1,14 @@
-// Stands for the plugin in tests of the Python package: the same C functions, and a record of each call.
-//
-// Files named *refused*, *uncached* or *busy* are refused with ENODEV, ENOTSUP or EAGAIN. One call of
-// forebay_path_prefetch_left in two brings 4096 bytes. Records go to the file that STAND_IN_RECORDS names, one line
-// each.
-// Compiled and loaded by test/integration/test_python_api.py.
+// A replacement of the plugin for tests of the Python package. It has the same C functions, and records each call. It
+// refuses files named *refused*, *uncached* or *busy* with ENODEV, ENOTSUP or EAGAIN. Every second call of
+// forebay_path_prefetch_left delivers 4096 bytes. Records go to the file STAND_IN_RECORDS, one line each.
+// test/integration/test_python_api.py compiles and loads this file.
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Marks a plugin of HDF5. Nobody calls it here.
+// Marks an HDF5 plugin. No test calls it.
 const void *H5PLget_plugin_info(void) { return NULL; }
 
 static int64_t left_bytes = -1;

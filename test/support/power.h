@@ -1,13 +1,11 @@
-// Files in memory that forget, when the power fails, what was not synced.
-//
-// Fault model. Every file has what its device holds beside what programs see. A sync copies all of the latter to the
-// former. In between the system writes back what it likes: at random calls a random sector of 512 bytes reaches the
-// device as it is then. When the power fails, each sector that differs is on the device in its new or its old state, by
-// chance, whatever the order in which it was changed: so writes are lost, reordered and torn. A sector itself is not
-// torn, and what a sync reported as done is there. The size is the new or the old one. Names of files are not lost. The
-// power fails at a call that the thread makes which calls `arm`: what other threads do meanwhile is under the files'
-// locks. Made to keep everything, it stands for the death of the process instead: the system goes on, and writes back
-// all of it.
+// Files in memory that lose unsynced bytes when the power fails.
+// Fault model. Every file has two contents: that of its device, and the one that programs see. A sync copies the latter
+// to the device. In between, the system writes back at random: at random calls a random sector of 512 bytes reaches the
+// device with its current content. When the power fails, each sector that differs has its new or its old state, by
+// chance and in any order. So writes are lost, reordered and torn. A sector itself is not torn, and synced bytes are on
+// the device. The size is the new or the old one. Names of files are not lost.
+// The power fails at a call of the thread that calls `arm`; the files' locks cover concurrent calls of other threads. A
+// `Power` that keeps all bytes models the death of the process instead: the system writes back all of them.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +33,7 @@ class Power {
 
     explicit Power(std::uint64_t seed, Loses loses = Loses::kWhatWasNotSynced) : random_(seed), loses_(loses) {}
 
-    // The power fails at the `nth` call from now on that this thread makes, or any one.
+    // The power fails at the `nth` next call of this thread, or of any thread.
     enum class Calls : std::uint8_t { kOfThisThread, kAny };
     void arm(std::uint64_t nth, Calls calls = Calls::kOfThisThread) {
         const std::lock_guard lock(mutex_);
@@ -52,7 +50,7 @@ class Power {
         const std::lock_guard lock(mutex_);
         if (!off_) fail_locked();
     }
-    // What the devices hold after the failure, by name.
+    // The content of the devices after the failure, by name.
     [[nodiscard]] const std::map<std::string, Content>& devices() const noexcept { return survived_; }
     [[nodiscard]] std::uint64_t syncs() const {
         const std::lock_guard lock(mutex_);
@@ -163,7 +161,7 @@ class Power {
         return bytes;
     }
 
-    // A call begins: held for as long as it takes.
+    // Begins a call. The caller holds the lock during the call.
     [[nodiscard]] std::unique_lock<std::mutex> arrive() {
         std::unique_lock lock(mutex_);
         if (!off_ && (any_thread_ || std::this_thread::get_id() == thread_)) {
@@ -185,7 +183,7 @@ class Power {
     }
     void fail_locked() {
         off_ = true;
-        const std::uint64_t bias = random_() % 9;   // of eight: how much of what is new survives
+        const std::uint64_t bias = random_() % 9;   // of eight: the part of new sectors that survives
         for (auto& [name, disk] : disks_) {
             Content now = contents(*disk.file);
             if (loses_ == Loses::kNothing) {
@@ -213,7 +211,7 @@ class Power {
     bool armed_ = false, off_ = false;
 };
 
-// A staging area and a target as the devices have them.
+// Builds a staging area from the content of the devices.
 inline std::unique_ptr<io::Directory> area_from(const std::map<std::string, Power::Content>& devices,
                                                 const std::string& area) {
     auto made = io::make_memory_directory("/nls/forebay");

@@ -1,4 +1,4 @@
-// Recovery after a loss of power (power.h), as it is made unasked when a file is opened.
+// Recovery after a power loss (power.h), as an open of a file makes it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,17 +15,17 @@
 
 namespace forebay::test {
 
-// The names under which the devices have the staging area and the target.
+// The names of the staging area and the target on the devices.
 inline constexpr const char* kArea = "area";
 inline constexpr const char* kTarget = "target";
 
 struct Recovered {
     Power::Content content;
-    std::string refused;   // why nothing was done about the file, or about a directory
+    std::string refused;   // why a file or a directory was not recovered
 };
 
-// Recovery as it is made unasked when the file is opened, on a machine that was started again or, where nothing is
-// lost, by the next process. It fails in the same way so many times before it is let through.
+// Runs recovery as an open of the file does: on a restarted machine or, if all bytes survived, in the next process.
+// `fails` runs of it fail in the same way before one succeeds.
 inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, std::mt19937_64& random, int failures,
                                  Power::Loses loses = Power::Loses::kWhatWasNotSynced) {
     const area::BootId boot = loses == Power::Loses::kNothing ? area::identify_this_process().value().boot_id
@@ -39,7 +39,7 @@ inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, 
         Recovered result;
         {
             auto seen = power.wrap(std::move(area), kArea);
-            // What is there after a start is on the devices.
+            // After a restart the current content is on the devices.
             const std::vector<std::string> directories = std::move(seen->list()).value();
             for (const std::string& name : directories) {
                 auto directory = std::move(seen->open_directory(name)).value();
@@ -58,7 +58,7 @@ inline Recovered recover_unasked(std::map<std::string, Power::Content> devices, 
                         {7, 1},
                         0};
                 }};
-            if (random() % 2 == 0) outside.start_thread = no_thread;   // these runs are the same each time
+            if (random() % 2 == 0) outside.start_thread = no_thread;   // makes the runs deterministic
             recover::Request request;
             request.unasked = true;
             io::Directory* const areas[] = {seen.get()};

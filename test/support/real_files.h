@@ -1,4 +1,4 @@
-// An engine's files in a folder of their own on a real file system, for tests that look at it from outside.
+// An engine's files in a folder on a real file system, for tests that inspect it from outside.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 namespace forebay::test {
 
-// The caller's descriptor stays the caller's.
+// The caller keeps the ownership of the descriptor.
 inline std::unique_ptr<io::File> file_of(int descriptor, const std::filesystem::path& path) {
     return io::adopt_posix_file(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0), path);
 }

@@ -1,4 +1,4 @@
-// Recovery of files from staging areas that were made record by record, for tests.
+// Recovery of files from staging areas that tests make record by record.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class RecoveryTest : public testing::Test {
         processes_.push_back(std::make_unique<LeftBehind>(*area_, pid, boot_id_));
         return *processes_.back();
     }
-    // A process and its log of the file, which was empty: 100 bytes, and their commit.
+    // A process with a log of the file, which was empty: 100 bytes, and their commit.
     struct Committed {
         LeftBehind& dead;
         log::FileLog& log;
@@ -38,12 +38,12 @@ class RecoveryTest : public testing::Test {
         dead.commit(log, 100);
         return {dead, log};
     }
-    // The processes have died; the target holds `content`.
+    // Returns the state after the death of the processes. The target has `content`.
     Crash crash(const std::vector<std::byte>& content = {}) {
         return {*area_, [&] { return content; }, {7, 1}};
     }
 
-    // The only file of the report.
+    // Returns the only file of the report.
     static recover::FileReport only(Crash& crash, const recover::Request& request = {}) {
         auto report = crash.recover(request);
         EXPECT_TRUE(report) << report.status().message();
@@ -51,7 +51,7 @@ class RecoveryTest : public testing::Test {
         ADD_FAILURE() << "not one file";
         return {};
     }
-    // What refuses changes nothing, however often it is asked.
+    // Expects a refusal that changes no file, also when repeated.
     static void expect_refusal(Crash& crash, recover::Reason reason, const recover::Request& request = {}) {
         const auto before = crash.contents();
         const auto left = crash.left();

@@ -1,4 +1,4 @@
-// Logs in a pool in memory, and what a scan of the pool finds.
+// Logs in a pool in memory, and the result of a scan of the pool.
 #pragma once
 
 #include <gtest/gtest.h>

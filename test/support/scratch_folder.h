@@ -1,5 +1,5 @@
-// Where tests keep their real files: in memory, where the machine has room for them. Making and removing files takes
-// several times as long on a disk, and tests of every place make thousands. Chosen by TMPDIR, if that is set.
+// The folder of the tests' real files. It is in memory if the machine has room, because files on a disk are several
+// times slower to make and remove, and some tests make thousands. TMPDIR overrides the place.
 #pragma once
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 namespace forebay::test {
 
-// A new folder; an empty name if none can be made.
+// Returns a new folder, or an empty name if none can be made.
 [[nodiscard]] inline std::string make_scratch_folder() {
     constexpr std::uint64_t kRoomBytes = std::uint64_t{1} << 30;
     const char* const in_memory = "/dev/shm";

@@ -1,6 +1,6 @@
-// A file that passes every call on to another one, and does with some of them what a test says: notes, delays or fails
-// them, or answers in the file's place. FaultPlan (io/fault_file.h) makes the Nth call fail or hang; this is for what
-// depends on the call itself, or is to be seen afterwards.
+// A file that forwards calls to another one. For some calls it does what a test says: it notes, delays or fails them,
+// or answers itself. FaultPlan (io/fault_file.h) makes the Nth call fail or hang. Use this file if the effect depends
+// on the call itself, or if the test inspects calls afterwards.
 #pragma once
 
 #include <functional>
@@ -16,25 +16,25 @@
 
 namespace forebay::test {
 
-// A read, a write, or a change or question of size.
+// A read, a write, or a change or query of the size.
 struct FileCall {
     io::Operation operation;
-    std::uint64_t offset = 0, size = 0;   // of a change of size: `size` is the new one
-    std::size_t pieces = 0;               // of a write that gathers them; 0: of any other call
-    const std::byte* from = nullptr;      // the memory that is written, of a write of one piece
+    std::uint64_t offset = 0, size = 0;   // for a change of size, `size` is the new size
+    std::size_t pieces = 0;               // number of pieces of a gathering write; 0 for other calls
+    const std::byte* from = nullptr;      // the memory of a write of one piece
 };
 
-// What happens to the calls of all files made with it. The functions are set before the first call, and may be called
-// from several threads at a time.
+// The script for the calls of all files made with it. Set the functions before the first call. Several threads may call
+// them concurrently.
 struct Script {
-    // Called in the place of the caller, before the call is passed on, and may block. The call fails with what it
-    // returns, and is not passed on then.
+    // Called instead of the caller before the call is forwarded; may block. If it returns an error, the call fails with
+    // it and is not forwarded.
     std::function<Status(const FileCall&)> before;
-    // Called after a call that has succeeded.
+    // Called after a call has succeeded.
     std::function<void(const FileCall&)> after;
-    std::optional<io::FileTraits> traits;   // none: those of the file
+    std::optional<io::FileTraits> traits;   // nullopt: the traits of the file
 
-    // The calls of this kind that have begun, in their order.
+    // The calls of this kind that have begun, in order.
     [[nodiscard]] std::vector<FileCall> calls(io::Operation operation) const {
         const std::lock_guard lock(mutex);
         std::vector<FileCall> all;
@@ -96,7 +96,7 @@ class ScriptedFile final : public io::ForwardingFile {
     const std::shared_ptr<Script> script_;
 };
 
-// With a script of its own that does this before each call.
+// Wraps the file in a script that calls this function before each call.
 [[nodiscard]] inline std::unique_ptr<io::File> scripted(std::shared_ptr<io::File> file,
                                                         std::function<Status(const FileCall&)> before) {
     auto script = std::make_shared<Script>();

@@ -44,11 +44,11 @@ class SaysTheSeed : public testing::EmptyTestEventListener {
     }
 };
 
-// Before main: RapidCheck reads RC_PARAMS when its first property begins.
+// Runs before main. RapidCheck reads RC_PARAMS when its first property begins.
 const bool prepared = [] {
-    const std::string attempts = is_set("FOREBAY_TEST_QUICK") ? " max_success=20" : "";   // of 100
+    const std::string attempts = is_set("FOREBAY_TEST_QUICK") ? " max_success=20" : "";   // instead of 100
     ::setenv("RC_PARAMS", ("seed=" + std::to_string(seed_of_run()) + attempts).c_str(), 0);
-    testing::UnitTest::GetInstance()->listeners().Append(new SaysTheSeed);   // which GoogleTest deletes
+    testing::UnitTest::GetInstance()->listeners().Append(new SaysTheSeed);   // GoogleTest deletes it
     return true;
 }();
 

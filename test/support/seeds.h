@@ -1,4 +1,4 @@
-// The seed of a run of random tests: a new one each time, unless FOREBAY_SEED gives it. A test that fails prints it.
+// The seed of a run of random tests: a new one for each run, or FOREBAY_SEED. A failing test prints it.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,16 @@ namespace forebay::test {
 // FOREBAY_SEED, or a new number. RapidCheck's properties start from it too.
 [[nodiscard]] std::uint64_t seed_of_run();
 
-// For `for (const std::uint64_t seed : seeds("name", 12, {3, 17}))`: first those that failed once, which stay for ever,
-// then `count` new ones that depend on FOREBAY_SEED and the name. All are less than 2^31, and the new ones more than
-// kFixedSeedMax. There are a quarter as many new ones under a sanitizer, where everything takes longer, twenty times
-// as many with FOREBAY_TEST_LONG=1, and a fifth with FOREBAY_TEST_QUICK=1.
-//
-// That something happens at all is asserted for fixed seeds only: new ones may miss it by chance.
+// Returns seeds for `for (const std::uint64_t seed : seeds("name", 12, {3, 17}))`. The first are those that failed
+// once; keep them in the list. Then follow `count` new ones that depend on FOREBAY_SEED and the name. All are less than
+// 2^31, and the new ones more than kFixedSeedMax. There are a quarter as many new ones under a sanitizer, where tests
+// are slower, twenty times as many with FOREBAY_TEST_LONG=1, and a fifth with FOREBAY_TEST_QUICK=1. Only fixed seeds
+// can assert that an event happens at all; new ones may miss it by chance.
 inline constexpr std::uint64_t kFixedSeedMax = 100;
 [[nodiscard]] std::vector<std::uint64_t> seeds(const char* name, std::size_t count,
                                                std::initializer_list<std::uint64_t> known = {});
 
-// Tests of every place try each of so many: under a sanitizer one in four.
+// The step of tests that try every place: under a sanitizer they try one place in four.
 #if defined(FOREBAY_SANITIZES_ADDRESS) || defined(FOREBAY_SANITIZES_THREAD)
 inline constexpr int kEachNth = 4;
 #else

@@ -1,4 +1,4 @@
-// A staging server in this process, and files that are written and read through it, for tests.
+// A staging server in this process, and files that tests write and read through it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ class StagingServer : public testing::Test {
         address_ = server_->address();   // with its port
         thread_ = start_background_thread([this] { EXPECT_TRUE(server_->run(wake_[0])); });
     }
-    // Its sessions have ended then.
+    // Stops the server. Its sessions have ended when this returns.
     void stop() {
         if (server_ == nullptr) return;
         EXPECT_EQ(::write(wake_[1], "", 1), 1);
@@ -69,7 +69,7 @@ class StagingServer : public testing::Test {
         server_.reset();
     }
 
-    // One that is asked to end would wait for whoever has a file open; this one's sessions are cut.
+    // Stops the server without waiting for clients with open files: it cuts their sessions.
     void end_at_once() {
         EXPECT_EQ(::write(wake_[1], "", 1), 1);
         thread_.join();
@@ -116,7 +116,7 @@ class StagingServer : public testing::Test {
 
     std::string folder_;
     io::Address address_;
-    // A client that waits for another one's file waits until that is closed; an impatient one, no time at all.
+    // A client waits for another client's file until that is closed. An impatient client does not wait.
     std::atomic<bool> impatient_{false};
     const std::shared_ptr<test::JumpingClock> clock_ = std::make_shared<test::JumpingClock>([this] {
         return impatient_.load();
@@ -146,11 +146,11 @@ inline void put(Content& model, std::size_t offset, const Content& bytes) {
     std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
-// Files that several threads write through several clients, each thread units of its own, which lie among the others'.
+// Files that several threads write through several clients. Each thread has its own units among those of the others.
 struct OwnUnits {
-    std::size_t threads, unit, units;   // `units` of each thread
+    std::size_t threads, unit, units;   // number of `units` for each thread
     [[nodiscard]] std::size_t bytes() const noexcept { return threads * unit * units; }
-    // One write, of two pieces, in one of the thread's units and in `model`: its place, and the bytes.
+    // Makes one write of two pieces in one of the thread's units, and in `model`.
     template <class Write>
     std::pair<std::size_t, Content> write_one(std::mt19937_64& random, std::size_t thread, Content& model,
                                               const Write& write) const {
@@ -164,9 +164,9 @@ struct OwnUnits {
     }
 };
 
-inline constexpr std::size_t kPiece = 700'001;   // of no size that divides a place of exposed memory
+inline constexpr std::size_t kPiece = 700'001;   // divides no place of exposed memory
 
-// Writes pieces until the server uses memory that the client exposes, and 20 beyond that.
+// Writes pieces until the server uses memory that the client exposes, then 20 more.
 inline void write_until_exposed(wire::RemoteFile& file, Content& model, std::mt19937_64& random) {
     for (std::size_t i = 0; i < wire::kExposeAfter / kPiece + 21; ++i) {
         const std::size_t offset = random() % (8 << 20);
@@ -176,7 +176,8 @@ inline void write_until_exposed(wire::RemoteFile& file, Content& model, std::mt1
     }
 }
 
-// Random writes, cuts, reads and commits. `model` is what the file must be, `committed` what it was at its last commit.
+// Makes random writes, truncations, reads and commits. `model` is the expected file, `committed` its state at the last
+// commit.
 inline void drive(wire::RemoteFile& file, Content& model, std::mt19937_64& random, int turns,
                   Content* committed = nullptr) {
     constexpr std::size_t kEnd = 3 << 20;

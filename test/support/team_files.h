@@ -1,10 +1,10 @@
-// Files that several participants write together, for tests: the places they need, and two ways to drive them.
+// Files that several participants write together, for tests: their folders, and two ways to drive them.
 //
 //   Scratch      a folder with a staging area and a target, on a real file system: the participants map each
 //                other's logs, each at addresses of its own;
 //   TeamMember   one member of a team with an engine and a shared file of its own (collective calls);
-//   Participants all participants of a node in one thread of the test, which decides who does what when. What
-//                is collective is done for all in one call, as file::SharedFile does it.
+//   Participants all participants of a node in one thread of the test, which decides the order of their
+//                calls. A collective call is one call for all, as in file::SharedFile.
 #pragma once
 
 #include <fcntl.h>
@@ -52,7 +52,7 @@ class Scratch {
         EXPECT_TRUE(file.value()->read_at(0, bytes));
         return bytes;
     }
-    // The folders of the engines, and what is in their logs.
+    // The folders of the engines, and the content of their logs.
     [[nodiscard]] std::vector<std::string> left() const {
         return std::move(io::open_posix_directory(area())).value()->list().value();
     }
@@ -69,11 +69,11 @@ class Scratch {
         return all;
     }
 
-    // The file as recovery brings it home, if all who wrote it died now.
+    // The file after recovery, if all writers died now.
     [[nodiscard]] std::vector<std::byte> recovered() const {
         return recovered([this] { return contents(); }, io::identify(target()).value());
     }
-    // For a target elsewhere.
+    // Recovers a target at another place.
     [[nodiscard]] std::vector<std::byte> recovered(const std::function<std::vector<std::byte>()>& target,
                                                    const io::Identity& identity) const {
         return test::recovered(*io::open_posix_directory(area()).value(), target, identity);
@@ -83,7 +83,7 @@ class Scratch {
     const std::string path_ = make_scratch_folder();
 };
 
-// What a file should hold.
+// The expected content of a file.
 class PlainBytes {
   public:
     void write(std::uint64_t offset, io::Bytes bytes) {
@@ -98,7 +98,7 @@ class PlainBytes {
     std::vector<std::byte> content;
 };
 
-// So small that logs are used again and again, and a plan is never more than a few bytes.
+// Options so small that logs are reused often, and a plan is only a few bytes.
 inline LoadedOptions tiny_options() {
     LoadedOptions loaded = small_options();
     loaded.options.size = 64 << 10;
@@ -162,17 +162,18 @@ class TeamMember {
     std::string warning_;
 };
 
-// What stands between participants and their files, and lives longer; nothing by default.
+// Wrappers between participants and their files, which outlive both. By default there are none.
 struct AroundParticipants {
     std::function<std::unique_ptr<io::Directory>(std::unique_ptr<io::Directory>)> area{};
     std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File>)> target{};
-    std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of their engines
+    std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of the participants' engines
 };
 
 class Participants {
   public:
     using Around = AroundParticipants;
-    // Participant 0 drains. `plan` makes its target writes fail. With `several_nodes` these are those of one of them.
+    // Participant 0 drains. `plan` makes its target writes fail. With `several_nodes` the participants are those of one
+    // of several nodes.
     Participants(std::size_t count, const LoadedOptions& options, std::shared_ptr<io::FaultPlan> plan = nullptr,
                  const std::vector<std::byte>& content = {}, bool several_nodes = false, const Around& around = {}) {
         EXPECT_TRUE(target_.open()->write_at(0, content));
@@ -214,7 +215,7 @@ class Participants {
     }
     ~Participants() { listen_no_more(); }
 
-    // From now on the drainer takes notice by itself.
+    // Starts the drainer's listener.
     void listen() {
         EXPECT_TRUE(groups_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
             if (const auto alive = file.lock()) alive->poll_group(room_wanted);
@@ -239,7 +240,7 @@ class Participants {
         return test::read(*files_[i], offset, size);
     }
     Status drain() { return files_[0]->drain(); }
-    // The file as recovery brings it home, if all died now.
+    // The file after recovery, if all participants died now.
     [[nodiscard]] std::vector<std::byte> recovered() const {
         return scratch_.recovered([this] { return target_.contents(); }, target_.identity());
     }
@@ -255,7 +256,7 @@ class Participants {
         for (std::size_t i = 1; i < count(); ++i) FOREBAY_TRY(files_[i]->truncate(size));
         return Status::ok();
     }
-    // The counters are those at the end.
+    // Closes the file. The counters then have their final values.
     Status close() {
         listen_no_more();
         const Status outcome = engines_[0]->detach(files_[0], true);
@@ -267,7 +268,7 @@ class Participants {
         }
         return outcome;
     }
-    // Gives up all engines; what they leave behind stays in the scratch folder.
+    // Destroys all engines. Their files stay in the scratch folder.
     void end() {
         listen_no_more();
         files_.clear();

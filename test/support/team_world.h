@@ -1,5 +1,4 @@
-// Ranks of several nodes that keep undo journals of one target, all in memory, and what recovery on each node makes of
-// them.
+// Ranks of several nodes that keep undo journals of one target, all in memory, and recovery on each node.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +22,7 @@ class TeamWorld {
   public:
     static constexpr std::uint64_t kTeam = 0xabc;
 
-    // `node_of[rank]` is the node of each rank.
+    // `node_of[rank]` is the node of the rank.
     TeamWorld(std::vector<std::size_t> node_of, const std::vector<std::byte>& content,
               std::uint64_t journal_bytes_max = 1 << 30)
         : node_of_(std::move(node_of)) {
@@ -76,8 +75,8 @@ class TeamWorld {
     }
     [[nodiscard]] bool left(std::size_t node) const { return !areas_[node]->list().value().empty(); }
 
-    // What `forebay recover` does on a node. With `killed_at` every call from that one on fails, to the staging area
-    // and beside the target: it was killed. True in `killed` if it came to that.
+    // Runs `forebay recover` on a node. With `killed_at` every call from that one on fails, on the staging area and
+    // beside the target, as after a kill. Sets `killed` if the kill happened.
     Result<recover::Report> recover(std::size_t node, std::uint64_t killed_at = 0, recover::Request request = {}) {
         faults_.reset();
         if (killed_at > 0) {
@@ -112,7 +111,7 @@ class TeamWorld {
         };
         return outside;
     }
-    // Without a kill. The only file of the report.
+    // Recovers without a kill. Returns the only file of the report.
     recover::FileReport recovered(std::size_t node, const recover::Request& request = {}) {
         auto report = recover(node, 0, request);
         EXPECT_TRUE(report) << report.status().message();
@@ -123,13 +122,13 @@ class TeamWorld {
 
     std::uint64_t given_up = 0;
     bool killed = false;
-    bool tears = false;   // true: a kill lets 10 bytes of the write through; false: at every third kill point
+    bool tears = false;   // a kill lets 10 bytes of the write through; else only at every third kill point
     std::uint64_t modified_ns = 0;
-    std::uint64_t opened = 0;   // how often the target was opened, or was to be
-    Status target_status;       // of opening the target
-    // The target as recovery sees it; none: as it is.
+    std::uint64_t opened = 0;   // number of opens of the target, also failed ones
+    Status target_status;       // result of opening the target
+    // Wraps the target that recovery opens; empty: no wrapper.
     std::function<io::ExistingFile(io::ExistingFile file)> seen_as;
-    bool target_named = true;   // it is there, by its name
+    bool target_named = true;   // the target exists under its name
     io::Identity home_identity{7, 2};
     recover::IsAlive alive = [](const area::ProcessIdentity&) { return false; };
 

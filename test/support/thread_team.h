@@ -1,7 +1,5 @@
-// A team of threads of one process, for tests of what is collective without MPI.
-//
-// A member that ends early (a failed ASSERT) leaves the team: whoever waits for it then gets kUnavailable
-// instead of waiting for ever.
+// A team of threads of one process, for tests of collective calls without MPI. A member that ends early (a failed
+// ASSERT) leaves the team. Members that wait for it then get kUnavailable instead of waiting for ever.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +20,7 @@ class ThreadTeam {
   public:
     using Body = std::function<void(std::shared_ptr<file::Team>)>;
 
-    // Runs `body` once for each member, in threads of their own, and waits until all have ended.
+    // Runs `body` once for each member, in its own thread, and waits for all.
     static void run(int size, const Body& body) {
         const auto meeting = std::make_shared<Meeting>(size);
         std::vector<std::jthread> threads;

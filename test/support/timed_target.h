@@ -1,4 +1,4 @@
-// A target in memory that has times, as a local file system keeps them, and that others may change meanwhile.
+// A target in memory with times, as a local file system has them. Other writers may change it meanwhile.
 #pragma once
 
 #include <functional>
@@ -27,9 +27,9 @@ class TimedTarget {
     void changed_by_others() { state->modified_ns = state->changed_ns = ++now_ns; }
 
     std::shared_ptr<io::FileState> state = std::make_shared<io::FileState>();
-    std::uint64_t now_ns = realtime_ns();   // a little more with each change
+    std::uint64_t now_ns = realtime_ns();   // grows a little with each change
     std::uint64_t changes = 0, set_back = 0;
-    // Called with the file before its nth change: others may write to it.
+    // Called with the file before its nth change, so that a test can write to it as another process.
     std::function<void(std::uint64_t nth, io::File& file)> before_change;
     io::TimesKind kind = io::TimesKind::kExact;
 
@@ -43,7 +43,7 @@ class TimedTarget {
             return traits;
         }
         Result<io::FileState> state(Ask) override {
-            // Before recovery compares: what it finds now is what others have left.
+            // Runs before recovery compares, so that recovery sees changes by other writers.
             if (const auto others = target_.before_change) others(target_.changes, file());
             const auto size = ForwardingFile::size();
             if (!size) return size.status();

@@ -38,7 +38,7 @@ bool Call::proceed() {
             case HangEnd::kInterrupted: error = EINTR; break;
             case HangEnd::kStopped: error = EIO; break;
         }
-        arrival_ns_ = now_ns();   // the hang takes no bandwidth
+        arrival_ns_ = now_ns();   // the hang uses no bandwidth
     }
     allowed_bytes_ = std::min(asked_bytes_, fault.size_bytes_max);
     if (error != 0) fail(error);
@@ -65,11 +65,11 @@ void Call::end(std::uint64_t moved_bytes, bool failed) {
                              : client;
     const std::int64_t due_ns = is_rest_ ? throttle.reserve_rest(op_, moved_bytes, due_arrival_ns, caller)
                                          : throttle.reserve(op_, moved_bytes, due_arrival_ns, caller);
-    if (due_ns > due_arrival_ns) {   // else nothing is simulated that could be late
+    if (due_ns > due_arrival_ns) {   // else the simulation has no delay
         sleep_until(due_ns, simulation_.stopping);
         simulation_.lateness.answered(client, due_ns, now_ns());
     }
-    // Before the reply, so that whoever waited for it finds the operation counted.
+    // Counts before the reply, so that the client finds the operation in the statistics.
     const std::int64_t took_ns = now_ns() - arrival_ns_;
     if (is_rest_) {
         simulation_.statistics.end_rest(op_, moved_bytes, failed, took_ns);

@@ -1,4 +1,5 @@
-// One request from its arrival to its reply: counted, failed by rules, and answered when its time has come.
+// One request from its arrival to its reply. A call counts the request, lets rules fail it, and answers it when its
+// time has come.
 //
 //     Call call(fs, req, Op::kUnlink, [&] { return fs.path_of(parent, name); });
 //     if (!call.proceed()) return;                                    // a rule failed it; the reply is sent
@@ -19,24 +20,25 @@ namespace forebay::slowfs {
 
 class Call {
   public:
-    // `path_of` is called at most once per rule, and only if a rule asks for a path.
+    // Calls `path_of` at most once per rule, and only if a rule needs a path.
     Call(FileSystem& fs, fuse_req_t request, Op op, std::function<std::string()> path_of, std::uint64_t offset = 0,
          std::uint64_t size_bytes = 0);
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
-    // False if a rule fails the operation: then the reply is sent. Blocks while the operation hangs.
+    // Returns false if a rule fails the operation; the reply is then sent. Blocks while the operation hangs.
     [[nodiscard]] bool proceed();
 
-    // Before proceed(): this request is the rest of an operation (split_tracker.h). Rules see it as any other.
+    // Call it before proceed() if this request is the rest of an operation (split_tracker.h). Rules treat it as any
+    // other.
     void mark_as_rest() noexcept { is_rest_ = true; }
 
-    // What a read or write may move: what was asked for, unless a rule makes it short.
+    // The bytes that a read or write may move: the requested number, unless a rule makes it short.
     [[nodiscard]] std::size_t size_bytes() const noexcept { return static_cast<std::size_t>(allowed_bytes_); }
 
-    // Each blocks until the operation's time has come, and ends it. finish() leaves the reply to the caller, who sends
-    // it at once.
+    // Each call blocks until the operation's time has come, and ends it. After finish() the caller sends the reply at
+    // once.
     void finish(std::uint64_t moved_bytes = 0) { end(moved_bytes, false); }
     void succeed();
     void fail(int sys_errno);

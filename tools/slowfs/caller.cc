@@ -11,7 +11,7 @@ namespace forebay::slowfs {
 
 namespace {
 
-// 0: it cannot be found out.
+// Returns 0 if the process is unknown.
 pid_t look_up(pid_t thread) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> status(
         std::fopen(("/proc/" + std::to_string(thread) + "/status").c_str(), "re"), &std::fclose);

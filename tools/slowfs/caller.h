@@ -1,9 +1,8 @@
-// Who a request is from: FUSE names the thread.
+// Finds the process of a request, because FUSE names only the thread. The class looks the process up in /proc and keeps
+// it, as a request may outlive its thread.
 //
-// Its process is looked up in /proc and kept, as a request of a thread that has ended meanwhile may still be under way.
-// Thread numbers are used again: what was looked up is believed for kBelievedNs. A kernel thread (write-back, with
-// --page-cache) has the number 0, or one of its own: it is a caller like any other, so all that it writes back shares
-// one limit. Thread-safe.
+// Thread numbers are reused, so a result is valid for kBelievedNs. A kernel thread (write-back, with --page-cache) has
+// the number 0, or its own, and counts as a caller. So all its write-back shares one limit. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +18,7 @@ class Callers {
     static constexpr std::int64_t kBelievedNs = 1'000'000'000;
     static constexpr std::size_t kKept = 4096;
 
-    // The process of `thread`; `thread` itself where that cannot be found out (it has ended, or is of another PID
+    // Returns the process of `thread`, or `thread` itself if that is unknown (it has ended, or is in another PID
     // namespace).
     [[nodiscard]] pid_t process_of(pid_t thread, std::int64_t now_ns);
 

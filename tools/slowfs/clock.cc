@@ -22,7 +22,7 @@ std::int64_t now_ns() noexcept {
 void sleep_until(std::int64_t deadline_ns, const std::atomic<bool>& stopping) noexcept {
     std::int64_t now = now_ns();
     while (now < deadline_ns && !stopping.load(std::memory_order_relaxed)) {
-        // Absolute, so that the slices add up to the deadline exactly.
+        // An absolute time, so that the slices add up to the deadline exactly.
         const std::int64_t until = std::min(deadline_ns, now + kStopCheckInterval);
         const timespec time{.tv_sec = until / kSecond, .tv_nsec = until % kSecond};
         ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);

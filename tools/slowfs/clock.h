@@ -8,8 +8,8 @@ namespace forebay::slowfs {
 
 [[nodiscard]] std::int64_t now_ns() noexcept;
 
-// Blocks until `deadline_ns` has passed, or until `stopping` is set, which is noticed within 20 ms.
-// Interrupting signals do not shorten the sleep.
+// Blocks until `deadline_ns` has passed or `stopping` is set, which it checks every 20 ms. Interrupting signals do not
+// shorten the sleep.
 void sleep_until(std::int64_t deadline_ns, const std::atomic<bool>& stopping) noexcept;
 
 }   // namespace forebay::slowfs

@@ -18,13 +18,13 @@
 
 namespace forebay::slowfs {
 
-// One line, without its end; blank ones are accepted. An invalid line changes nothing.
+// Executes one line, without its end. Accepts blank lines. An invalid line changes nothing.
 [[nodiscard]] Status execute(Simulation& simulation, std::string_view line);
 
-// Line after line; stops at the first invalid one.
+// Executes line after line, and stops at the first invalid one.
 [[nodiscard]] Status execute_lines(Simulation& simulation, std::string_view lines);
 
-// Statistics, rules and settings as JSON, with a line end.
+// Returns statistics, rules and settings as JSON, with a line end.
 [[nodiscard]] std::string report(const Simulation& simulation);
 
 }   // namespace forebay::slowfs

@@ -22,10 +22,10 @@ namespace {
 
 FileSystem& directory_fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
-// An open directory. The kernel reads one at a time from each.
+// An open directory. The kernel makes one read at a time on it.
 struct Directory {
     DIR* stream = nullptr;
-    dirent* pending = nullptr;   // read, but found no room in the last reply
+    dirent* pending = nullptr;   // read, but not yet sent for lack of room in the last reply
     off_t offset = 0;
 
     ~Directory() {
@@ -70,7 +70,7 @@ void forget_many(fuse_req_t request, std::size_t count, fuse_forget_data* forgot
     fuse_reply_none(request);
 }
 
-// What mknod, mkdir and symlink share: `make` creates the name in the directory it is given and returns 0 or -1.
+// The common part of mknod, mkdir and symlink. `make` creates the name in the given directory and returns 0 or -1.
 template <class Make>
 void make_entry(fuse_req_t request, Op op, fuse_ino_t parent, const char* name, Make make) {
     FileSystem& fs = directory_fs_of(request);

@@ -34,7 +34,7 @@ Status parse_short(std::string_view text, FaultRule& rule) {
         return Status::ok();
     }
     auto size = parse_size(text);
-    // A write that moves nothing and does not fail has no defined meaning.
+    // A successful write of zero bytes has no defined meaning.
     if (!size || size.value() == 0) return not_a("half or a size above 0", text);
     rule.short_bytes = size.value();
     return Status::ok();

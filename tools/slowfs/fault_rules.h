@@ -1,4 +1,4 @@
-// Which operations go wrong, and how.
+// Fault rules: they choose the failing operations, and their faults.
 //
 // A rule is a comma-separated list of key=value, e.g. "op=write,errno=EIO,after=3,count=1,offset=4096..8192,path=*.h5".
 //
@@ -29,10 +29,10 @@
 
 namespace forebay::slowfs {
 
-// What happens to one operation. Nothing, unless a rule says so.
+// The fault of one operation. By default there is none.
 struct Fault {
     int error = 0;                                                              // an errno, or 0
-    std::uint64_t size_bytes_max = std::numeric_limits<std::uint64_t>::max();   // what a read or write may move
+    std::uint64_t size_bytes_max = std::numeric_limits<std::uint64_t>::max();   // maximum of a read or write
     bool hang = false;
     std::int64_t hang_ns_max = 0;   // 0: until released
 };
@@ -56,8 +56,8 @@ struct FaultRule {
 
     [[nodiscard]] static Result<FaultRule> parse(std::string_view text);
 
-    // Whether the rule is about this operation, regardless of `after` and `count`. `path` is relative to the mount
-    // point, without a leading slash, and is only called if all else matches.
+    // Returns true if the rule applies to this operation, ignoring `after` and `count`. `path` is relative to the mount
+    // point, without a leading slash. It is called only if all else matches.
     [[nodiscard]] bool matches(Op op, std::uint64_t offset, std::uint64_t size_bytes,
                                const std::function<std::string()>& path_of) const;
     [[nodiscard]] Fault fault_of(std::uint64_t size_bytes) const;
@@ -74,11 +74,11 @@ class FaultRules {
     void add(FaultRule rule);
     void clear();
 
-    // What is to happen to this operation; counts it.
+    // Counts the operation, and returns its fault.
     [[nodiscard]] Fault next(Op op, std::uint64_t offset, std::uint64_t size_bytes,
                              const std::function<std::string()>& path_of);
 
-    // In order of addition.
+    // Returns the tallies in order of addition.
     [[nodiscard]] std::vector<Tally> tallies() const;
 
   private:
@@ -89,7 +89,7 @@ class FaultRules {
     };
 
     mutable std::mutex mutex_;
-    std::atomic<bool> empty_{true};   // spares operations the lock while there are no rules
+    std::atomic<bool> empty_{true};   // without rules, operations skip the lock
     std::vector<Entry> entries_;
 };
 

@@ -24,7 +24,6 @@ namespace {
 
 FileSystem& fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
-// One open of a backing file.
 struct OpenFile {
     int fd = -1;
     SplitTracker reads;
@@ -45,11 +44,11 @@ std::uint64_t number_of(const std::unique_ptr<Handle>& handle) {
     return reinterpret_cast<std::uint64_t>(handle.get());
 }
 
-// How the backing file is opened for a client's flags. Its O_DIRECT is met by the mount already and would demand
-// aligned buffers here.
+// Returns the flags for opening the backing file. The mount already satisfies the client's O_DIRECT, which would
+// require aligned buffers here.
 int backing_flags(int flags) { return (flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CLOEXEC; }
 
-// One open of the control file: the report as of its first read.
+// One open of the control file. It holds the report of its first read.
 struct ControlHandle {
     std::mutex mutex;
     std::string report;
@@ -65,14 +64,14 @@ void read_control(fuse_req_t request, std::size_t size, off_t offset, const fuse
         if (offset == 0) handle.report = report(fs_of(request).simulation());
         part = handle.report.substr(std::min(static_cast<std::size_t>(offset), handle.report.size()), size);
     }
-    // Once the reader has its answer it may close, and the handle is gone: its lock is not held here.
+    // After the reply the reader may close the handle, so its lock is not held here.
     fuse_reply_buf(request, part.data(), part.size());
 }
 
 void write_control(fuse_req_t request, const char* data, std::size_t size) {
     Simulation& simulation = fs_of(request).simulation();
     if (Status status = execute_lines(simulation, {data, size}); !status) {
-        // A write() can only return a number; the words go to where slowfs was started.
+        // A write() can only return a number. So the message goes to slowfs's standard error.
         std::fprintf(stderr, "slowfs: control: %s\n", status.message().c_str());
         fuse_reply_err(request, EINVAL);
         return;
@@ -215,7 +214,7 @@ void write_file(fuse_req_t request, fuse_ino_t node, const char* data, std::size
 }
 
 void allocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t length, fuse_file_info* file) {
-    // Not ENOSYS, after which the kernel would not ask again, for any file.
+    // ENOSYS would stop the kernel from asking again, for any file.
     if (node == FileSystem::kControlNode) return static_cast<void>(fuse_reply_err(request, EOPNOTSUPP));
     FileSystem& fs = fs_of(request);
     Call call(
@@ -241,7 +240,7 @@ void flush(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     if (node == FileSystem::kControlNode) return static_cast<void>(fuse_reply_err(request, 0));
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kFlush, [&] { return fs.path_of(node); });
-    if (call.proceed()) call.succeed();   // nothing is kept back that could be flushed
+    if (call.proceed()) call.succeed();   // there is no buffer to flush
 }
 
 void synchronise(fuse_req_t request, fuse_ino_t node, int data_only, fuse_file_info* file) {

@@ -30,7 +30,7 @@ FileSystem::FileSystem(int root_fd, const struct stat& attributes, std::string r
     : root_(root_fd, attributes), root_path_(std::move(root_path)), simulation_(simulation), options_(options) {
     add_file_calls(calls_);
     add_directory_calls(calls_);
-    // Without calls for them, the kernel keeps locks itself, as for a local file system.
+    // If slowfs lacks lock calls, the kernel keeps locks itself, as for a local file system.
     if (!options_.locks) add_lock_refusals(calls_);
 }
 
@@ -44,7 +44,7 @@ bool FileSystem::is_control(fuse_ino_t parent, const char* name) noexcept {
 
 struct stat FileSystem::control_attributes() noexcept {
     struct stat attributes{};
-    attributes.st_ino = 0x736c6f776673;   // far from where file systems begin to count
+    attributes.st_ino = 0x736c6f776673;   // far from the first inode numbers of file systems
     attributes.st_mode = S_IFREG | 0600;
     attributes.st_nlink = 1;
     attributes.st_uid = ::geteuid();

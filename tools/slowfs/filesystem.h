@@ -1,8 +1,8 @@
-// The mounted file system: FUSE requests are carried out on a backing directory, slowed and failed by a Simulation.
+// The mounted file system. It carries out FUSE requests on a backing directory, and a Simulation slows and fails them.
 //
-// Calls are in file_calls.cc and directory_calls.cc; here is what they share. Each runs on a thread of the FUSE
-// session, many at a time. Attributes and names are not cached by the kernel, so that changes made in the backing
-// directory itself are seen at once.
+// The calls are in file_calls.cc and directory_calls.cc; this file has their common parts. Each call runs on a thread
+// of the FUSE session, many at a time. The kernel does not cache attributes and names, so that changes in the backing
+// directory are visible at once.
 #pragma once
 
 #include <fuse_lowlevel.h>
@@ -17,9 +17,9 @@
 namespace forebay::slowfs {
 
 struct FileSystemOptions {
-    bool page_cache = false;            // go through the kernel's page cache: reads are cached, mmap(MAP_SHARED) works
+    bool page_cache = false;            // use the kernel's page cache: it caches reads, and mmap(MAP_SHARED) works
     bool locks = true;                  // false: flock and fcntl locks fail with ENOSYS
-    std::uint64_t clock_behind_s = 0;   // times are told as a server does whose clock is so much behind
+    std::uint64_t clock_behind_s = 0;   // the server's clock is so much behind
 };
 
 class FileSystem {
@@ -32,7 +32,7 @@ class FileSystem {
     [[nodiscard]] static Result<std::unique_ptr<FileSystem>> open(const std::string& backing, Simulation& simulation,
                                                                   FileSystemOptions options);
 
-    // What is given to fuse_session_new, with the file system as user data.
+    // The calls for fuse_session_new, with the file system as user data.
     [[nodiscard]] const fuse_lowlevel_ops& calls() const noexcept { return calls_; }
 
     [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }
@@ -43,14 +43,14 @@ class FileSystem {
     [[nodiscard]] static bool is_control(fuse_ino_t parent, const char* name) noexcept;
     [[nodiscard]] static struct stat control_attributes() noexcept;
 
-    // What is told of a file that has these attributes.
+    // Shifts the times in the attributes by `clock_behind_s`.
     void tell_times(struct stat& attributes) const noexcept;
 
-    // Where a file is now, relative to the mount point, without a leading slash.
+    // Returns a file's current path, relative to the mount point, without a leading slash.
     [[nodiscard]] std::string path_of(fuse_ino_t node);
     [[nodiscard]] std::string path_of(fuse_ino_t parent, const char* name);
 
-    // Looks `name` up and fills `entry`, whose node is counted as looked up once. Returns 0 or an errno.
+    // Looks `name` up and fills `entry`, whose node gets one more lookup. Returns 0 or an errno.
     [[nodiscard]] int look_up(fuse_ino_t parent, const char* name, fuse_entry_param& entry);
 
   private:
@@ -65,7 +65,7 @@ class FileSystem {
     fuse_lowlevel_ops calls_{};
 };
 
-// A magic link to an open descriptor: reopens, changes or links a file that may have no name any more.
+// Returns a magic link to an open descriptor. It can reopen, change or link a file that has no name any more.
 [[nodiscard]] std::string link_to(int fd);
 
 void add_file_calls(fuse_lowlevel_ops& calls);

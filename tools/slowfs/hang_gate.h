@@ -1,4 +1,4 @@
-// Where operations that hang wait. Thread-safe.
+// The place where hanging operations wait. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,16 @@ enum class HangEnd : std::uint8_t { kReleased, kTimedOut, kInterrupted, kStopped
 
 class HangGate {
   public:
-    // How many releases there were. Who may have to wait asks before it looks at the rules: a release that comes
-    // between the rule and the wait counts.
+    // The number of releases so far. Read it before you look at the rules: then a release between the rule and the wait
+    // counts.
     [[nodiscard]] std::uint64_t releases() const noexcept { return releases_.load(); }
 
-    // Blocks until there were more than `seen` releases, until stopped, until `ns_max` is over (0: no end), or until
-    // `interrupted()` says so, which is asked every 20 ms, without a lock held.
+    // Blocks until there were more than `seen` releases, until `stop`, until `ns_max` is over (0: no limit), or until
+    // `interrupted()` returns true. It calls that every 20 ms, without a lock held.
     HangEnd wait(std::uint64_t seen, std::int64_t ns_max, const std::function<bool()>& interrupted);
 
-    // Lets all go that wait now.
     void release();
-    // Lets all go, for good: from now on nobody waits.
+    // Releases all waits, and ends later ones at once.
     void stop();
 
     [[nodiscard]] std::size_t waiting() const;

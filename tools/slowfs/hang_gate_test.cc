@@ -33,7 +33,7 @@ TEST(HangGate, a_release_before_the_wait_and_after_the_rule_counts) {
 
 TEST(HangGate, a_bounded_hang_ends_by_itself) {
     HangGate gate;
-    gate.release();   // one of before does not count
+    gate.release();   // an earlier release does not count
     EXPECT_EQ(gate.wait(gate.releases(), 1'000'000, never), HangEnd::kTimedOut);
 }
 

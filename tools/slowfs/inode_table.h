@@ -1,8 +1,8 @@
-// The files of the backing directory that the kernel knows of, by device and inode number.
+// The files of the backing directory that the kernel knows, by device and inode number.
 //
 // The kernel's node number is the address of an Inode, which lives from the first lookup until the kernel has forgotten
-// all of them. Each holds an O_PATH descriptor, so that it outlives renames and unlinks, and its inode number is not
-// given to another file meanwhile. Thread-safe.
+// all lookups. Each Inode holds an O_PATH descriptor. So it survives renames and unlinks, and no other file gets its
+// inode number meanwhile. Thread-safe.
 #pragma once
 
 #include <sys/stat.h>
@@ -30,10 +30,9 @@ struct Inode {
 
 class InodeTable {
   public:
-    // Takes `fd`, an O_PATH descriptor of the file that `attributes` describe, and counts a lookup. The inode stays
-    // valid until it is forgotten.
+    // Takes ownership of `fd`, an O_PATH descriptor of the file with these attributes, and counts a lookup. The inode
+    // stays valid until it is forgotten.
     Inode& found(int fd, const struct stat& attributes);
-    // Takes back `lookups` of them.
     void forget(Inode& inode, std::uint64_t lookups);
 
   private:

@@ -78,7 +78,7 @@ int complain(const Status& status) {
     return EXIT_FAILURE;
 }
 
-// A relative path would lose its meaning in the background.
+// A relative path would be wrong in the background process.
 Status make_absolute(std::string& path) {
     const std::unique_ptr<char, decltype(&std::free)> resolved(::realpath(path.c_str(), nullptr), &std::free);
     if (!resolved) return Status::from_errno(errno, "find " + path);
@@ -88,8 +88,8 @@ Status make_absolute(std::string& path) {
 
 void announce(int fd) { (void)!::write(fd, kReadyLine, sizeof kReadyLine - 1); }
 
-// In the parent: passes the child's ready line on, or its failure. Never returns there. In the child: returns the
-// descriptor the ready line goes to.
+// Forks. The parent prints the child's ready line or its failure, and never returns. The child returns the descriptor
+// for the ready line.
 int go_to_background() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) std::exit(complain(Status::from_errno(errno, "make a pipe")));

@@ -35,10 +35,10 @@ sigset_t ending_signals() noexcept {
 }
 
 void prepare_process() noexcept {
-    ::umask(0);                        // the kernel has applied the client's
+    ::umask(0);                        // the kernel has already applied the client's umask
     ::prctl(PR_SET_TIMERSLACK, 1UL);   // inherited by the threads that will sleep
     rlimit files{};
-    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {   // one descriptor for each file the kernel knows of
+    if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {   // one descriptor for each file that the kernel knows
         files.rlim_cur = files.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &files);
     }
@@ -50,7 +50,7 @@ void prepare_process() noexcept {
     ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-// Waits for the reason to end, on a thread of its own, and ends the session.
+// Waits on its own thread for a reason to end, and ends the session.
 class Watcher {
   public:
     Watcher(fuse_session* session, Simulation& simulation, bool watch_stdin)
@@ -90,8 +90,8 @@ class Watcher {
         }
         simulation_.stop();
         fuse_session_exit(session_);
-        // The loop looks at that whenever a signal interrupts its wait. One sent just before it begins to wait is lost,
-        // so it is sent until the loop has ended.
+        // The loop checks for its end when a signal interrupts its wait. A signal just before the wait is lost, so this
+        // repeats it until the loop has ended.
         do {
             ::pthread_kill(main_, kWakeSignal);
         } while (::poll(events.data(), 1, 20) == 0);

@@ -1,4 +1,4 @@
-// Mounts a file system and serves it until it is unmounted or told to end.
+// Mounts a file system and serves it until it is unmounted or must end.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ struct MountOptions {
     std::string mount_point;       // an existing directory
     unsigned threads_max = 128;    // operations that can be in flight
     bool allow_other = false;      // other users may use the mount
-    bool end_with_stdin = false;   // end when standard input does
+    bool end_with_stdin = false;   // end when standard input ends
 };
 
-// Whether a mount can be tried: FUSE is there, and the mount point is a directory. The message says what to do.
+// Checks that FUSE is there, and the mount point is a directory. The message tells the user what to do.
 [[nodiscard]] Status check_mountable(const std::string& mount_point);
 
-// Blocks until SIGINT, SIGTERM, SIGHUP, or an unmount from outside; `mounted` is called once requests are served.
-// Returns with the mount point unmounted. On the thread that began the process, with no other threads yet.
+// Blocks until SIGINT, SIGTERM, SIGHUP, or an unmount from outside. Calls `mounted` once it serves requests. On return
+// the mount point is unmounted. Call it on the main thread, before other threads exist.
 [[nodiscard]] Status serve(FileSystem& fs, const MountOptions& options, const std::function<void()>& mounted);
 
 }   // namespace forebay::slowfs

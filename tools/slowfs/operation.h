@@ -1,4 +1,4 @@
-// The kinds of request that slowfs tells apart: in latencies, in fault rules and in statistics.
+// The kinds of request that latencies, fault rules and statistics distinguish.
 #pragma once
 
 #include <bitset>
@@ -40,14 +40,14 @@ using OpSet = std::bitset<kOpCount>;
 
 [[nodiscard]] constexpr std::size_t index_of(Op op) noexcept { return static_cast<std::size_t>(op); }
 
-// The name used in rules and statistics, e.g. "write".
+// Returns the name in rules and statistics, e.g. "write".
 [[nodiscard]] std::string_view op_name(Op op) noexcept;
 
-// "write", "read|write", or "*" for all.
+// Parses "write", "read|write", or "*" for all.
 [[nodiscard]] Result<OpSet> parse_ops(std::string_view text);
 
-// The operations a plain `latency` applies to: those that cost a round trip on a parallel file system and are not
-// usually answered by a client's cache. Not lookup, getattr, readlink, readdir, statfs, seek, setattr, flush.
+// The operations with a default latency: those that cost a round trip on a parallel file system and are not usually
+// answered by a client's cache. Not lookup, getattr, readlink, readdir, statfs, seek, setattr, flush.
 [[nodiscard]] OpSet delayed_by_default() noexcept;
 
 }   // namespace forebay::slowfs

@@ -27,7 +27,7 @@ constexpr std::array kSizeUnits = {
 
 constexpr std::array kTimeUnits = {Unit{"ns", 1}, Unit{"us", 1e3}, Unit{"ms", 1e6}, Unit{"s", 1e9}};
 
-// Number, optional blanks, unit; nothing else, and no more than what 63 bits hold.
+// Parses a number, optional blanks and a unit. The result must fit into 63 bits.
 template <std::size_t N>
 std::optional<double> scaled(std::string_view text, const std::array<Unit, N>& units) {
     double number = 0;

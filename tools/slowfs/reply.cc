@@ -15,7 +15,7 @@ fuse_open_out open_answer(std::uint64_t handle, bool page_cache) noexcept {
     return answer;
 }
 
-// Validity times stay 0: nothing is cached.
+// Validity times stay 0, so the kernel caches no entry.
 fuse_entry_out entry_answer(const fuse_entry_param& entry) noexcept {
     const struct stat& from = entry.attr;
     fuse_entry_out answer{};

@@ -1,4 +1,4 @@
-// Everything that makes the mount slow and faulty, and counts what it does. Without FUSE.
+// The simulation: it slows and fails the mount's operations, and counts them. Without FUSE.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ struct Simulation {
     Statistics statistics;
     std::atomic<bool> stopping{false};
 
-    // Ends all waiting, for good.
+    // Ends all waits, permanently.
     void stop() {
         stopping = true;
         hangs.stop();

@@ -13,7 +13,7 @@ bool SplitTracker::is_rest(pid_t thread, std::uint64_t offset, std::uint64_t siz
         return true;
     }
     const bool cut = size_bytes < kUnitBytes && size_bytes > kUnitBytes - kPageBytes;
-    // Behind a cut request come whole units, whose buffers begin on a page.
+    // After a split request the kernel sends full units, whose buffers begin on a page.
     const bool whole = continues && size_bytes == kUnitBytes;
     if (!whole) missing_bytes_ = cut ? kUnitBytes - size_bytes : 0;
     return false;

@@ -1,10 +1,9 @@
-// Tells which FUSE requests are the rest of a transfer that the kernel had to split.
+// Finds FUSE requests that are the rest of a transfer which the kernel had to split.
 //
-// A request holds at most 256 pages of the caller's buffer. A buffer that does not begin on a page, as most do not,
-// spreads 1 MiB over 257 pages: one write() of 1 MiB arrives as 1 MiB - 16 bytes and 16 bytes. The small rest is not an
-// operation of its own and pays no latency, so that a transfer is one operation per MiB wherever its buffer lies.
-//
-// One tracker per open file and direction. Thread-safe.
+// A request holds at most 256 pages of the caller's buffer. A buffer that does not begin on a page, as is usual,
+// spreads 1 MiB over 257 pages: one write() of 1 MiB arrives as 1 MiB - 16 bytes and 16 bytes. The small rest does not
+// count as an operation and pays no latency. So a transfer is one operation per MiB, independent of its buffer. Use one
+// tracker per open file and direction. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -19,14 +18,14 @@ class SplitTracker {
     static constexpr std::uint64_t kUnitBytes = 1U << 20;
     static constexpr std::uint64_t kPageBytes = 4096;
 
-    // Whether this request, the next one of this file, is such a rest. `thread` is the client's.
+    // Returns true if this request, the next one of this file, is such a rest. `thread` is the client's.
     [[nodiscard]] bool is_rest(pid_t thread, std::uint64_t offset, std::uint64_t size_bytes);
 
   private:
     std::mutex mutex_;
     pid_t thread_ = 0;
     std::uint64_t end_ = 0;             // of the previous request
-    std::uint64_t missing_bytes_ = 0;   // what the operations since the last split lack to whole units
+    std::uint64_t missing_bytes_ = 0;   // the missing part of full units since the last split
 };
 
 }   // namespace forebay::slowfs

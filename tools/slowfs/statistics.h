@@ -1,4 +1,4 @@
-// What the mount was asked to do. Thread-safe; readers may see one operation counted in part.
+// Counts the mount's requests. Thread-safe; readers may see one operation counted in part.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ namespace forebay::slowfs {
 class Statistics {
   public:
     void begin(Op op) noexcept;
-    // Every begin() is followed by one end(). `asked_bytes` is what a read or write was asked to move and goes into the
-    // histogram of sizes; `moved_bytes` is what it moved.
+    // Each begin() needs one end(). `asked_bytes` is the requested size of a read or write, for the histogram of sizes;
+    // `moved_bytes` is the moved size.
     void end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes, bool failed,
              std::int64_t duration_ns) noexcept;
-    // Instead of end(): the rest of an operation (split_tracker.h), which adds its bytes, but is not counted as one.
+    // Replaces end() for the rest of an operation (split_tracker.h): adds its bytes, but does not count it.
     void end_rest(Op op, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept;
 
-    // Sets all to zero, and the maxima to what is in flight now.
+    // Resets all counters to zero, and the maxima to the operations in flight.
     void reset() noexcept;
 
     [[nodiscard]] nlohmann::json to_json() const;

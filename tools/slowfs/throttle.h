@@ -28,20 +28,20 @@ enum class Channel : std::uint8_t { kShared, kRead, kWrite };
 
 class Throttle {
   public:
-    // The time at which an operation that arrived at `arrival_ns` and moved `size_bytes` is to be answered.
-    // `caller`: whose own timeline it takes, if there is a limit for each (caller_kind).
+    // Returns the answer time of an operation that arrived at `arrival_ns` and moved `size_bytes`. `caller` is the
+    // number of the thread or process with its own timeline, if callers are limited (caller_kind).
     [[nodiscard]] std::int64_t reserve(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns, pid_t caller = 0);
-    // The same without latency, for the rest of an operation (split_tracker.h).
+    // Reserves without latency, for the rest of an operation (split_tracker.h).
     [[nodiscard]] std::int64_t reserve_rest(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns, pid_t caller = 0);
 
-    // Who has a timeline of its own. 0 bytes per second: nobody.
+    // The kind of caller with its own timeline. 0 bytes per second: no limit.
     enum class Caller : std::uint8_t { kThread, kProcess };
     void set_caller_bandwidth(Caller kind, std::uint64_t bytes_per_second);
     [[nodiscard]] std::uint64_t caller_bandwidth(Caller kind) const;
-    // Whose number `reserve` wants; nothing is limited by caller: kThread.
+    // The kind of number that `reserve` takes; kThread if callers are not limited.
     [[nodiscard]] Caller caller_kind() const;
 
-    // 0 is unlimited. Slots already given out stand; what queued behind the old bandwidth is forgotten.
+    // 0 means unlimited. Given slots stay; the queue behind the old bandwidth is dropped.
     void set_bandwidth(Channel channel, std::uint64_t bytes_per_second);
     [[nodiscard]] std::uint64_t bandwidth(Channel channel) const;
 
@@ -56,7 +56,7 @@ class Throttle {
         std::int64_t take(std::uint64_t size_bytes, std::int64_t arrival_ns) noexcept;
     };
 
-    // A caller whose timeline is free is forgotten once there are so many.
+    // Above this number, callers with a free timeline are forgotten.
     static constexpr std::size_t kCallersKept = 1024;
 
     [[nodiscard]] std::int64_t transfer_end(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns, pid_t caller);

@@ -1,8 +1,8 @@
-"""Python imports this module at its start in programs that `forebay run` starts: this folder is on their PYTHONPATH.
+"""Python imports this module at its start in programs under `forebay run`, whose PYTHONPATH has this folder.
 
-It waits for PyTorch's DataLoader to be imported, and then has it followed (`forebay.loader_hook`). It imports neither
-PyTorch nor forebay before. A `sitecustomize` of the user's or of the distribution runs as it would without this one,
-and this folder leaves `sys.path` at once. Any Python 3 may come here; following wants 3.9.
+The module waits for the import of PyTorch's DataLoader, and then installs `forebay.loader_hook`. It imports neither
+PyTorch nor forebay before. A `sitecustomize` of the user or of the distribution runs as before, and this folder leaves
+`sys.path` at once. Any Python 3 may import this module; following needs 3.9.
 """
 
 import os
@@ -15,12 +15,12 @@ AWAITED = "torch.utils.data"
 
 
 class _Waiting:
-    """A finder of modules that finds none by itself: it lets the others find AWAITED, and acts once that is there."""
+    """A module finder that finds no module itself. It lets the others find AWAITED, and acts after that import."""
 
     def find_spec(self, name, path=None, target=None):
         if name != AWAITED:
             return None
-        import importlib.util  # takes some milliseconds, which most programs of Python need not spend
+        import importlib.util  # takes milliseconds, which most programs need not spend
 
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -37,14 +37,14 @@ def _run_behind(loader):
         del loader.exec_module
         try:
             _forebay("loader_hook").install()
-        except Exception:  # following is a gift: a program that cannot be followed runs as ever
+        except Exception:  # following is optional: the program continues without it
             pass
 
     loader.exec_module = exec_module
 
 
 def _forebay(module):
-    """A module of the package that this folder belongs to, wherever that is."""
+    """Returns a module of the package that this folder belongs to, from any place."""
     import importlib.util
 
     if "forebay" not in sys.modules:
@@ -65,7 +65,7 @@ def _is_this_folder(entry):
 
 
 def _import_the_next():
-    """The `sitecustomize` that Python would have imported; ImportError when there is none, as Python expects it."""
+    """Imports the `sitecustomize` that this one hides. Raises ImportError if there is none, as Python expects."""
     sys.path[:] = [entry for entry in sys.path if not _is_this_folder(entry)]
     spec = PathFinder.find_spec(__name__, sys.path)
     if spec is None or spec.loader is None:
