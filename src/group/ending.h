@@ -1,7 +1,7 @@
 // The end of a group: the participants finish the file together, or each on its own.
 // A program closes the file collectively, or its processes end without a close. In the second case each participant
 // publishes its phase, and the drainer waits for the others.
-// Thread-safety: any thread may make any call. Blocking: `wait_until_finished` and `await_ends`.
+// Thread-safety: any thread may make any call. Blocking: `wait_until_finished` and `await`.
 #pragma once
 
 #include <chrono>
