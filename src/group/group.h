@@ -54,6 +54,7 @@ class Group {
     [[nodiscard]] bool drains() const noexcept { return participants_.drains(); }
     [[nodiscard]] std::uint64_t participants() const noexcept { return participants_.count(); }
     [[nodiscard]] const Status& lost() const noexcept { return participants_.lost(); }
+    [[nodiscard]] bool lacks_room() const noexcept { return participants_.lacks_room(); }
     // Raises the epoch. A participant calls it after it appended a marker, between two barriers of all participants.
     void marked() noexcept { participants_.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
     // The part of the drainer's board that other nodes may read.

@@ -58,6 +58,7 @@ Status OwnLog::wait_for_room(std::uint64_t seen) {
     BoardHeader& header = participants_.header();
     BoardRow& row = participants_.own_row();
     const std::uint32_t progress = header.progress.load();
+    row.released_before_wait.store(seen + 1);
     row.wants_room.store(1);
     header.wants_room.fetch_add(1);
     io::raise_and_wake(header.doorbell);
@@ -65,6 +66,7 @@ Status OwnLog::wait_for_room(std::uint64_t seen) {
         io::wait_while(header.progress, progress, kLivenessInterval);
     header.wants_room.fetch_sub(1);
     row.wants_room.store(0);
+    row.released_before_wait.store(0);
     FOREBAY_TRY(participants_.lost());
     return participants_.drainer_gone();
 }

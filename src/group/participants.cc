@@ -25,6 +25,15 @@ bool Participants::is_alive(std::uint64_t participant) const noexcept {
     return seen;
 }
 
+bool Participants::lacks_room() const noexcept {
+    std::uint32_t served = 0;
+    for (std::uint64_t i = 0; i < count(); ++i) {
+        const std::uint64_t before = row(i).released_before_wait.load();
+        if (before != 0 && row(i).released.load() + 1 != before) ++served;
+    }
+    return header().wants_room.load() > served;
+}
+
 Status Participants::drainer_gone() const {
     if (const int error = static_cast<int>(header().failed.load()); error != 0 && header().bypass.load() == Bypass::kNo)
         return Status::from_errno(error, "the process that drains for this node cannot write the file");

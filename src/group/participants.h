@@ -44,6 +44,9 @@ class Participants {
     [[nodiscard]] bool is_alive(std::uint64_t participant) const noexcept;
     // Ok while the drainer lives and can write the target.
     [[nodiscard]] Status drainer_gone() const;
+    // Returns true if a participant waits for room and none has been released since. A participant that has got room
+    // counts as waiting until it runs again, which may take a while on a busy machine.
+    [[nodiscard]] bool lacks_room() const noexcept;
     // Returns an error if this process has lost the board. Then it does not see the others' stores, nor do they see its
     // own. A caller must not use a sequence number that it drew before such a check.
     [[nodiscard]] const Status& lost() const noexcept { return setup_.board.lost() ? setup_.board.loss() : ok_; }

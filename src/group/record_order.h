@@ -38,7 +38,7 @@ class RecordOrder {
     [[nodiscard]] std::uint64_t present_below() const noexcept { return participants_.header().sequence.load(); }
     // The drainer has followed every record with a lower number and may drain it. All other records are newer.
     [[nodiscard]] std::uint64_t complete_below() const noexcept { return complete_below_; }
-    // Rings the doorbell when more records are complete. Call it when only incomplete records remain.
+    // Has the drainer's doorbell ring once more records are complete. Call it when only incomplete records remain.
     void await_complete() noexcept;
     // Returns true if the doorbell rang for `await_complete` since `followed`. The doorbell rings again unless the
     // caller takes in the records that `find` finds.
@@ -55,7 +55,7 @@ class RecordOrder {
     [[nodiscard]] const Status& damage() const noexcept {
         return participants_.lost().is_ok() ? damage_ : participants_.lost();
     }
-    // A dead data record (log/frontier.h) appears as a bypass record.
+    // A data record that is dead (log/frontier.h) has kind kBypass: older bytes of its place are void, and it has none.
     struct Record {
         log::RecordKind kind = log::RecordKind::kData;
         log::DataClass data_class = log::DataClass::kRaw;
@@ -69,9 +69,9 @@ class RecordOrder {
     };
     using Visit = std::function<void(const Record&)>;
     // Finds the records that were appended since the last call. The drainer reads the other logs; its own records are
-    // noted. Other participants read all logs. `find` returns every record that was complete when the call began, and
-    // all earlier records of the same participant. Returns false if earlier visits are invalid. The caller must then
-    // forget them, restart, and call again.
+    // in index/own_records.h. Other participants read all logs. `find` returns every record that was complete when the
+    // call began, and all earlier records of the same participant. Returns false if earlier visits are invalid. The
+    // caller must then forget them, restart, and call again.
     [[nodiscard]] bool find();
     // For the drainer, after `find`: adds the new payload to `pending`, and only then counts it as found. So a process
     // that sums up pending bytes from outside misses none.

@@ -128,7 +128,9 @@ bool StagedFile::find_work(bool room_wanted) {
         (outflow_.arrivals().stalled(outflow_.queue()) || outflow_.arrivals().sync_hangs()))
         outflow_.halt(outflow_.arrivals().timed_out());
     if (room_wanted && !outflow_.failures().halted()) {
-        if (bytes_.index().ready_empty() && outflow_.queue().idle() && !outflow_.target().cut_due())
+        recycle();   // first: a participant that gets room by this needs no bytes of an unfinished commit to drain
+        if (bytes_.index().ready_empty() && outflow_.queue().idle() && !outflow_.target().cut_due() &&
+            group_->lacks_room())
             add(slot_->guarantee_given_up, bytes_.index().promote_held());
         (void)outflow_.planner().resume();
         outflow_.planner().hurry();
