@@ -9,7 +9,6 @@ namespace forebay {
 
 namespace {
 
-constexpr std::uint64_t kKiB = std::uint64_t{1} << 10;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr std::uint64_t kPiB = std::uint64_t{1} << 50;

@@ -65,8 +65,9 @@ class Failures {
         return true;
     }
     void forget() noexcept { error_ = Status::ok(); }
-    // The first failure; and the same for callers that are told of it later.
+    // The first failure, as it happened.
     [[nodiscard]] const Status& first_error() const noexcept { return error_; }
+    // The first failure, with a text for a later call of the program: "an earlier background write failed".
     [[nodiscard]] Status error() const {
         return error_.is_ok() ? Status::ok() : error_.with_context("an earlier background write failed");
     }

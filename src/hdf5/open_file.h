@@ -34,7 +34,7 @@ class OpenFile {
     bool writable = false;
     bool with_mpi = false;
     bool holds_raw_data = false;   // HDF5 may hold raw data back when a dataset is flushed, or call the program then
-    std::optional<ledger::AsideReason> aside;   // why it is never staged
+    std::optional<ledger::AsideReason> aside;   // why it is not staged, if that is known before it is attached
 
     std::shared_ptr<file::ProgramFile> file;    // null until it is attached to an engine
     std::shared_ptr<file::SharedFile> shared;   // the same file if ranks write it together, else null

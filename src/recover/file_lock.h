@@ -1,9 +1,9 @@
 // Excludes all other recoveries of one file on this node, while its target is being written too.
 //
-// A directory `recovering-<device>-<inode>` in each staging area, locked (flock) by the process whose number is in the
-// name of the file in it. A lock ends with its process; what a killed one leaves is an empty lock, which the next
-// recovery removes. So a recovery that hangs in a target keeps others from that file, and from no other. Blocks on file
-// I/O, and for others' locks as long as `patience` says. Not thread-safe.
+// The lock is a directory `recovering-<device>-<inode>` in each staging area. Its holder locks it (flock) and names its
+// own process in a file in it. The lock ends with the process; the next recovery takes over or removes the directory of
+// a killed one. So a recovery that hangs in a target keeps other recoveries from that file only. Blocks on file I/O,
+// and for others' locks as long as `patience` says. Not thread-safe.
 #pragma once
 
 #include <memory>

@@ -4,8 +4,10 @@
 // For each file: look, refuse what is not safe, replay in memory, write, sync, say so in the log, give the log back. A
 // process directory without logs is removed. Killed at any instant, the next run finishes what was begun.
 // One recovery at a time works on a file; it holds a lock that names it (file_lock.h), and the staging area's lock only
-// while it looks and while it removes directories, never while it touches a target. Processes at work are never
-// disturbed. Blocks on reads and writes. Nothing is printed. Thread-safety: calls may come from several threads.
+// while it looks and while it removes directories, never while it touches a target. An open of a file comes here
+// through hdf5/driver/open_recovery.h, stage/leftovers.h and recover/leftovers.h; a command, through cli/recover.cc.
+// Processes at work are never disturbed. Blocks on reads and writes. Nothing is printed. Thread-safety: calls may come
+// from several threads.
 #pragma once
 
 #include <functional>
@@ -40,10 +42,10 @@ struct Wanted {
 
 // The world around, which tests replace.
 struct Outside {
-    IsAlive is_alive;   // of processes whose directory does not tell
+    IsAlive is_alive;   // for processes whose directory has no lock that tells
     area::BootId boot_id{};
     std::function<Result<io::ExistingFile>(const std::string& path)> open_target;
-    std::uint64_t booted_ns = 0;   // CLOCK_REALTIME when this boot began; 0: nobody knows
+    std::uint64_t booted_ns = 0;   // CLOCK_REALTIME when this boot began; 0: unknown
     // The directory of a target, by its path; symbolic links are followed.
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
     // What a path is now; symbolic links are followed, and nothing is opened or locked. None: only opening tells.

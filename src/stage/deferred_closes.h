@@ -1,13 +1,14 @@
-// Closes that the program does not wait for (docs/deferred-close.md).
+// Closes that the program does not wait for (docs/consistency.md, "Deferred close").
 //
 // A close that is deferred is *under way* from its commit until nothing more comes to the file's target. The closing
 // thread ends closes in their order. A caller that needs one ended, as it opens the same file or needs room in the log,
 // ends it itself, unless a thread has begun to; then it waits for that thread. Meanwhile this process holds a claim on
-// the file in the folder `closing/` of the staging area, which tells other processes of the node, if the area is where
-// the options say. The first failure that no call has reported is kept for the next one that can (`take_failure`).
+// the file in the folder `closing/` of the staging area, where other processes of the node see it. Tests may put the
+// area elsewhere; then no claim is made. The first failure that no call has reported is kept for the next call that can
+// report it (`take_failure`).
 //
-// Invariants: one thread ends a close. Until it has finished the file, that is in the FileTable, and is not attached
-// again. The number of closes under way is bounded.
+// Invariants: one thread ends a close. The file stays in the FileTable until that thread has finished it, and cannot be
+// attached before. The number of closes under way is bounded.
 // Locks: `mutex_` guards the list of closes, and is not held while a close ends. Order: a file's writer_, mutex_, the
 // mutex of FileTable.
 // Thread-safety: every call from any thread. Fork: a child ends none of its parent's closes. Blocking: `await...` as
@@ -39,7 +40,7 @@ struct Ended {
     bool left = false;   // bytes of it are in the log only
     bool gone = false;   // nothing of this process uses the file any more
 };
-// Called then, by whatever thread: unlocks the file, and closes its descriptor.
+// Unlocks the file and closes its descriptor. Any thread may call it, at the end of a deferred close.
 using AfterClose = std::function<Status(Ended)>;
 
 class DeferredCloses {
@@ -58,7 +59,7 @@ class DeferredCloses {
     // Commits the file, whose last writer is closing it, and hands it to the closing thread. An error: the caller
     // finishes the file. Blocks as StagedFile::commit.
     [[nodiscard]] Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
-    // A file that several processes write together is closed in steps (node/shared_file.h). First each of them asks
+    // A file that several processes write together is closed in steps (file/shared_file.h). First each of them asks
     // why its close has to wait; with close=wait the reason is kShared. None: this process need not wait.
     [[nodiscard]] std::optional<WaitedClose> why_waits(const StagedFile& file);
     void count_waited(WaitedClose why) noexcept;
@@ -98,8 +99,8 @@ class DeferredCloses {
     // Ends the closing thread, which ends what is in the queue first.
     void stop() noexcept;
     // The process ends: `leave_to` gets the name of this process's directory, and lets another process take over what
-    // is under way. Returns false if nothing was left to it: the caller waits. What the closing thread is at goes on
-    // until the process has ended, as recovery expects of a process that died.
+    // is under way. Returns false if nothing was left to it: the caller waits. The closing thread goes on with its
+    // current close until the process has ended. Recovery copes with that, as with a process that died.
     using LeaveTo = std::function<Status(const std::string& directory)>;
     [[nodiscard]] bool leave(const LeaveTo& leave_to);
 

@@ -144,7 +144,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     // kUnavailable: it is not known, since writes bypass the log, or other processes write the file too.
     Status copy_committed(CommitKeeper& keeper);
 
-    // Sets the logical size; what is beyond is gone. Does not wait for the target, but in state through.
+    // Sets the logical size; bytes beyond it are gone. Waits for the target in state bypass only.
     Status truncate(std::uint64_t size);
     [[nodiscard]] std::uint64_t size() const;
 

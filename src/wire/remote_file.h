@@ -16,8 +16,8 @@
 // and the server writes to the file only while the caller's lock covers it.
 //
 // Ownership: one connection, closed at destruction. Thread-safety: as io::File; calls take turns. Blocking: all calls.
-// No call waits longer than the patience and half a minute without progress of the file, nor longer than the patience
-// for a server that restarts. In a forked child every call fails. No threads.
+// A call fails if no byte reaches the file for the patience and half a minute, or if a server that restarts does not
+// answer within the patience. In a forked child reads, writes and commits fail. No threads.
 #pragma once
 
 #include <sys/types.h>
@@ -78,9 +78,11 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
   private:
     explicit RemoteFile(Setup& setup);
     [[nodiscard]] Status connect(const Open& message, bool* unanswered = nullptr) REQUIRES(mutex_);
-    // Ok if the file can be read; written; committed or closed. A refused write makes only the last one fail.
+    // Ok if the file can be read.
     [[nodiscard]] Status readable() REQUIRES(mutex_);
+    // Ok if the file can be written. After a refused write it fails once.
     [[nodiscard]] Status writable() REQUIRES(mutex_);
+    // Ok if the file can be committed or closed. After a refused write it always fails.
     [[nodiscard]] Status usable() REQUIRES(mutex_);
     void note_refused_write(const Status& why) REQUIRES(mutex_);
 

@@ -177,7 +177,7 @@ class OwnPart {
   public:
     // `open`: the file as this process stages it already, or null. `routed`: nothing keeps it from being staged so far.
     OwnPart(hid_t list, const char* path, bool writes, UnderList::For what, const stage::StagedFile* open, bool routed)
-        : writes_(writes), wanted_(Session::get().wants(list, writes)) {
+        : wanted_(Session::get().wants(list, writes)) {
         if (!routed || !wanted_ || engine_ == nullptr || options().mpi == WithMpi::kOff) return;
         goes_on_ = open != nullptr && open->shared();
         served_ = options().forwards();   // a server does not care for nodes
@@ -212,7 +212,7 @@ class OwnPart {
     [[nodiscard]] const Options& options() const { return engine_->options().options; }
 
     const std::shared_ptr<stage::Engine> engine_ = Session::get().engine();
-    const bool writes_, wanted_;
+    const bool wanted_;
     bool goes_on_ = false;   // it is staged and shared already
     bool served_ = false, caches_ = false, can_ = false;
     std::optional<stage::ProcessArea::Obstacle> obstacle_;
