@@ -32,7 +32,17 @@ void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared
     if (claim != nullptr && (file.failed() || file.leaves_log())) engine.area().keep_claim(std::move(claim));
 }
 
-void SharedState::end_claim() noexcept { file::end_claim(*engine, *file, std::move(claim)); }
+void SharedState::end_claim() noexcept {
+    if (claim != nullptr && (file->failed() || file->leaves_log())) {
+        // Without memory for the engine's list the claim stays until the process ends, as it would there.
+        if (!attempt([&] {
+                engine->area().keep_claim(std::shared_ptr<io::Claim>(std::move(claim)));
+                return Status::ok();
+            }))
+            (void)claim.release();
+    }
+    claim.reset();
+}
 
 // Uses MPI, and does not sleep on the board: another rank may need this one in MPI to finish its own MPI call.
 Status Sharing::meet() {
