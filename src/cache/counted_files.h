@@ -1,7 +1,7 @@
-// What the read cache of a process counts: the totals of all its files, and those of each path.
+// The counters of the read cache of a process: the totals of all its files, and those of each path.
 //
-// A cached file counts for itself until it is closed; its counters are added here then. Ownership: the tally, if there
-// is one, outlives this. Thread-safety: all calls from any thread, but `count_into` comes before them. Nothing blocks.
+// A cached file counts for itself until it is closed; then its counters are added here. Ownership: the tally, if there
+// is one, outlives this. Thread-safety: any thread may make any call, but `count_into` comes first. No call blocks.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ class CountedFiles {
   public:
     using Open = std::span<const std::shared_ptr<CachedFile>>;
 
-    // All that is counted from now on is added to the tally, too.
+    // Adds later counts to the tally, too.
     void count_into(area::ReadTally& tally) noexcept { tally_ = &tally; }
     // The file adds what it counts to the tally, if there is one.
     void follow(CachedFile& file) const {
@@ -43,12 +43,12 @@ class CountedFiles {
 
     // The sum over the closed files and over `open`.
     [[nodiscard]] CacheTotals totals(Open open) const;
-    // The same of each file, by its path. The first 1000 paths have a name; the empty path has the sum of the others.
+    // The totals of each file, by its path. The first 1000 paths have a name; the empty path sums up the others.
     [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(Open open) const;
 
   private:
     area::ReadTally* tally_ = nullptr;
-    mutable std::mutex mutex_;   // guards what follows
+    mutable std::mutex mutex_;   // guards the members below
     CacheTotals totals_;
     std::map<std::string, CacheTotals> by_path_;
 };

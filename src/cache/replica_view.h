@@ -1,7 +1,7 @@
-// What lies in the folder of a replica, for those who list, show and remove replicas.
+// Views of replicas, for commands and for the cleanup of the cache. A view is read from the replica's folder.
 //
-// Nothing here changes a file, and nothing is mapped: a damaged replica cannot fault. Thread-safety: all calls from any
-// thread. They block on metadata of the staging area.
+// No call changes or maps a file, so a damaged replica cannot fault. Thread-safety: any thread may make any call. All
+// calls block on metadata of the staging area.
 #pragma once
 
 #include <array>
@@ -28,19 +28,19 @@ struct ReplicaView {
     // kNone: no map; kUnknown: the map is not of this version of the format.
     enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
 
-    // What the accounts count for it.
+    // The bytes that the accounts count for the replica.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return stored_bytes + map_bytes; }
     [[nodiscard]] std::uint64_t bytes_on(std::uint32_t device) const noexcept {
         return device_bytes[device] + (device == 0 ? map_bytes : 0);
     }
-    // No process uses it, and nothing says that it stays.
+    // Returns true if no process uses the replica, and it is neither permanent nor pinned.
     [[nodiscard]] bool is_leftover() const noexcept {
         return !in_use && !has_parent &&
                (state == State::kNone || state == State::kVoid || (state == State::kValid && !permanent && !pinned));
     }
 };
 
-// Whether a folder of this name may be that of a replica. The cache removes no other folder.
+// Returns true if a folder of this name may hold a replica. The cache removes no other folder.
 [[nodiscard]] bool is_replica_name(std::string_view name);
 // The replica in `folder`, whose name is `name`. `without_own`: `has_parent` leaves this process out. Errors: of the
 // staging area. A missing map, or a damaged one, is no error.

@@ -52,41 +52,18 @@ std::optional<stage::WaitedClose> OnOneNode::why_close_waits() {
     return waits;
 }
 
-bool OnOneNode::defer(std::optional<stage::WaitedClose>& waits) {
-    std::uint64_t word = 0;   // 0, or 1 plus the reason
-    if (drains_) {
-        group_->stop_listening();
-        std::optional<stage::WaitedClose> why = stage::WaitedClose::kFailing;
-        (void)attempt([&] { why = state_.file->commit_to_finish_later(); });
-        if (why) word = 1 + static_cast<std::uint64_t>(*why);
-    }
-    const auto words = state_.team->agree(Status::ok(), word);
-    if (!words) return false;
-    word = *std::ranges::max_element(words.value());
-    if (word == 0) return true;
-    waits = static_cast<stage::WaitedClose>(word - 1);
-    return false;
-}
-
-// Does the rest of a close that does not wait. The drainer has committed, and every member knows it. The functions
-// below run without MPI and without this object, which holds the team.
-void OnOneNode::finish_later(AfterClose afterwards) noexcept {
-    stage::Engine* const engine = state_.engine.get();
-    const std::shared_ptr<stage::StagedFile> file = state_.file;
-    const std::shared_ptr<group::Group> group = group_;
-    stage::DeferredCloses::SharedClose close{{}, std::move(afterwards), drains_};
-    if (!drains_) {
-        close.finish = [file, group] {
+// Returns the rest of a close that does not wait. The drainer has committed, and every member knows it. The function
+// runs without MPI and without this object, which holds the team. May throw std::bad_alloc.
+std::function<Status()> OnOneNode::rest_of_close() const {
+    if (!drains_)
+        return [file = state_.file, group = group_] {
             Status finished = group->ending().wait_until_finished();
             if (finished) finished = group->ending().outcome();
             const Status given_back = file->finish_followed(finished);
             group->ending().publish(group::Ending::Phase::kGivenBack);
             return given_back;
         };
-        return engine->closes().finish_later(file, std::move(close));
-    }
-    std::shared_ptr<io::Claim> claim = std::move(state_.claim);
-    close.finish = [engine, file, group, held = std::move(claim)]() mutable {
+    return [engine = state_.engine.get(), file = state_.file, group = group_, claim = state_.claim]() mutable {
         const Status outcome = attempt([&] { return file->finish(stage::StagedFile::Finish::kBehindProgram); });
         group->ending().finished(outcome);
         // The board goes last: recovery needs it to read the logs of other members, which may have died.
@@ -95,10 +72,40 @@ void OnOneNode::finish_later(AfterClose afterwards) noexcept {
             (void)attempt([&] {
                 return engine->area().directory()->remove_file(group::board_name(file->log_number()));
             });
-        end_claim(*engine, *file, std::move(held));
+        end_claim(*engine, *file, std::move(claim));
         return outcome;
     };
-    engine->closes().finish_later(file, std::move(close));
+}
+
+bool OnOneNode::defer(std::optional<stage::WaitedClose>& waits, AfterClose& afterwards) {
+    stage::DeferredCloses::SharedClose close{{}, {}, drains_};
+    // First, as a member that agrees to defer cannot fail any more.
+    const Status prepared = attempt([&] {
+        close.finish = rest_of_close();
+        return Status::ok();
+    });
+    const auto word_of = [](stage::WaitedClose why) { return 1 + static_cast<std::uint64_t>(why); };
+    std::uint64_t word = 0;   // 0, or 1 plus the reason
+    if (drains_) {
+        group_->stop_listening();
+        word = word_of(stage::WaitedClose::kFailing);
+        (void)attempt([&] {
+            const auto why = state_.file->commit_to_finish_later();
+            word = why ? word_of(*why) : 0;
+        });
+    }
+    if (!prepared) word = word_of(stage::WaitedClose::kUnclaimed);
+    const auto words = state_.team->agree(Status::ok(), word);
+    if (!words) return false;
+    word = *std::ranges::max_element(words.value());
+    if (word != 0) {
+        waits = static_cast<stage::WaitedClose>(word - 1);
+        return false;
+    }
+    state_.claim.reset();   // the rest of the close has it
+    close.afterwards = std::move(afterwards);
+    state_.engine->closes().finish_later(state_.file, std::move(close));
+    return true;
 }
 
 }   // namespace forebay::file

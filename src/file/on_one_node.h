@@ -1,6 +1,10 @@
 // A file that the ranks of one node stage together. A crash leaves the file at its last commit.
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <span>
+
 #include "file/grouped.h"
 
 namespace forebay::file {
@@ -19,8 +23,8 @@ class OnOneNode final : public Grouped {
     Status drain_unclosed() override { return state_.file->finish(); }
     std::optional<stage::WaitedClose> why_close_waits() override;
     [[nodiscard]] bool keeps_last_commit() const noexcept override { return true; }
-    bool defer(std::optional<stage::WaitedClose>& waits) override;
-    void finish_later(AfterClose afterwards) noexcept override;
+    bool defer(std::optional<stage::WaitedClose>& waits, AfterClose& afterwards) override;
+    [[nodiscard]] std::function<Status()> rest_of_close() const;
 
     bool durable_ = false;   // durability=node is set for all members; set by `join`
 };

@@ -32,7 +32,7 @@ class SharedFile final : public ProgramFile {
                                std::shared_ptr<Team> team);
     ~SharedFile() override;
 
-    void hold(std::unique_ptr<io::Claim> claim) noexcept { state_.claim = std::move(claim); }
+    void hold(std::shared_ptr<io::Claim> claim) noexcept { state_.claim = std::move(claim); }
     [[nodiscard]] Team& team() const noexcept { return *state_.team; }
     // Members on other nodes stage parts of the file.
     [[nodiscard]] bool on_several_nodes() const noexcept { return sharing_->on_several_nodes(); }
@@ -53,8 +53,8 @@ class SharedFile final : public ProgramFile {
     // members, once; a failed write of metadata is reported by each of them, as HDF5 does not write them again.
     void defer_error(Status failure, stage::ByteClass of) noexcept;
     Status read(std::span<const ReadPart> parts) override { return sharing_->read(parts); }
-    // What this member's node has staged is in the file on return. Bytes that members of other nodes write are there
-    // after a commit, as MPI has it. Counted.
+    // On return the bytes that this member's node has staged are in the file. Bytes that members of other nodes write
+    // are there after a commit, as MPI has it. Counted.
     Status expose_offsets() override { return sharing_->expose_offsets(); }
     // Returns once what any member of any node had staged when the call began is in the target, as far as this member
     // can know of it: its own, and others' that a synchronisation lies between. No other member needs to be in such a
@@ -70,7 +70,7 @@ class SharedFile final : public ProgramFile {
     // A barrier; with a failure on any member, that failure on all.
     Status meet() { return sharing_->meet(); }
     Status agree(const Status& mine) { return sharing_->agree(mine); }
-    // The same after a write that all have made a part of: what they wrote belongs together.
+    // `agree` after a write of which all members have made a part. Their parts belong together.
     Status agree_on_write(const Status& mine);
     // Whether it is so for any member.
     Result<bool> any(bool mine);

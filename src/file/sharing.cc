@@ -32,18 +32,6 @@ void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared
     if (claim != nullptr && (file.failed() || file.leaves_log())) engine.area().keep_claim(std::move(claim));
 }
 
-void SharedState::end_claim() noexcept {
-    if (claim != nullptr && (file->failed() || file->leaves_log())) {
-        // Without memory for the engine's list the claim stays until the process ends, as it would there.
-        if (!attempt([&] {
-                engine->area().keep_claim(std::shared_ptr<io::Claim>(std::move(claim)));
-                return Status::ok();
-            }))
-            (void)claim.release();
-    }
-    claim.reset();
-}
-
 // Uses MPI, and does not sleep on the board: another rank may need this one in MPI to finish its own MPI call.
 Status Sharing::meet() {
     const Meeting meeting(journal());
@@ -91,11 +79,9 @@ Sharing::Detached Sharing::close(AfterClose afterwards) {
     Detached closed;
     if (all_may && whole) {
         waits = stage::WaitedClose::kShared;
-        closed.deferred = defer(waits);
+        closed.deferred = defer(waits, afterwards);
     }
-    if (closed.deferred) {
-        finish_later(std::move(afterwards));
-    } else {
+    if (!closed.deferred) {
         engine.closes().count_waited(waits.value_or(stage::WaitedClose::kShared));
         closed.outcome = close_now(whole, std::move(committed));
     }

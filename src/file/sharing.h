@@ -19,23 +19,23 @@
 
 namespace forebay::file {
 
+// Lets other programs write the file, unless writes of bytes that its log still holds may be in flight.
+void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept;
+
 // One member's state of the file, common to all kinds of sharing.
 struct SharedState {
     std::shared_ptr<stage::Engine> engine;
     std::shared_ptr<Team> team;
     std::shared_ptr<stage::StagedFile> file;
-    std::unique_ptr<io::Claim> claim;
+    std::shared_ptr<io::Claim> claim;
     bool attached = false;   // to the engine
     Status untold;           // the first failure since the last commit that only this rank knows
     Status incomplete;       // the first failed write of metadata, which the file lacks from then on
 
     // Returns the failure that a commit or the close has to report on all ranks, and forgets `untold`.
     [[nodiscard]] Status take_deferred_error() noexcept;
-    void end_claim() noexcept;
+    void end_claim() noexcept { file::end_claim(*engine, *file, std::move(claim)); }
 };
-
-// Lets other programs write the file, unless writes of bytes that its log still holds may be in flight.
-void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept;
 
 class Sharing {
   public:
@@ -85,9 +85,9 @@ class Sharing {
     [[nodiscard]] virtual bool keeps_last_commit() const noexcept { return false; }
     // A member is gone: gives up without waiting for it.
     virtual void abandon(const Status& why) noexcept;
-    // Commits, so that the drain may follow the close. Returns false if the close drains; `waits` is then the reason.
-    virtual bool defer(std::optional<stage::WaitedClose>& /*waits*/) { return false; }
-    virtual void finish_later(AfterClose /*afterwards*/) noexcept {}
+    // Commits, so that the drain may follow the close, and hands the rest of the close to the engine. Returns false if
+    // the file is closed at once instead; `waits` says why. Takes `afterwards` only if it returns true.
+    virtual bool defer(std::optional<stage::WaitedClose>& /*waits*/, AfterClose& /*afterwards*/) { return false; }
     // Ends this member's part. `whole` is a failure that keeps the file at its last commit. Returns the outcome on all
     // members. If all parts end well, that is `committed`, the outcome of the first step.
     virtual Status end_part(const Status& whole, Status committed) = 0;

@@ -22,7 +22,7 @@ struct MpiFile : DriverFile {
     bool several_nodes = false;
     std::shared_ptr<cache::CachedFile> cached;   // the read cache's file, if it is read through the cache
     std::shared_ptr<cache::Peers> peers;         // other nodes' caches; null after the close
-    std::unique_ptr<io::Claim> claim;            // until `SharedFile::hold` takes it
+    std::shared_ptr<io::Claim> claim;            // until `SharedFile::hold` takes it
     io::MadeFile made;                           // a file that this rank created
     std::unique_ptr<io::File> forwarded;         // the file at the staging server, until it is attached
     haddr_t last_end_allocated = HADDR_UNDEF;
