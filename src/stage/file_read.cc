@@ -154,7 +154,7 @@ Status StagedFile::read(std::span<const ReadPart> parts) {
 Status StagedFile::read_some(std::span<const ReadPart> parts) {
     const bool inherited = context_.inherited();
     // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
-    bool pinned = false;
+    bool pinned = false, drain_now = false;
     for (;;) {
         CopyPlan plan;
         std::shared_ptr<io::File> target;
@@ -162,7 +162,12 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
         std::size_t threads = 0;
         {
             const LockGuard lock(mutex());
-            if (!inherited) follow();
+            if (!inherited) {
+                follow();
+                // The listener does not report records that are followed here, and other nodes may wait for their
+                // drain.
+                drain_now = group_ && drains() && outflow_.planner().wants_thread();
+            }
             if (group_ && !group_->order().damage().is_ok())
                 return group_->order().damage().with_context("read " + path_);
             target = target_;
@@ -174,6 +179,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
             if (pinned)
                 for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
         }
+        if (drain_now) outflow_.wake();
         const auto intact = copy_staged(plan);
         if (intact && (intact.value() || pinned)) {   // else these bytes are read again
             std::uint64_t stolen = 0;

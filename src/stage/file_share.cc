@@ -213,8 +213,15 @@ Status StagedFile::drain_present() {
     }
     const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
     if (!group->drains()) return group->log().drain_below(below);
-    const LockGuard lock(mutex());
-    return drain_all(below);
+    Status drained;
+    bool drain_now = false;
+    {
+        const LockGuard lock(mutex());
+        drained = drain_all(below);
+        drain_now = outflow_.planner().wants_thread();   // for later records, which were followed here
+    }
+    if (drain_now) outflow_.wake();
+    return drained;
 }
 
 Status StagedFile::resize_beside(std::uint64_t size) {

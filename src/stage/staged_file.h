@@ -362,6 +362,8 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     Status sync_given_back();
 
     // file_share.cc
+    // The listener does not see the records that this call takes in. So the drainer drains afterwards, or wakes its
+    // drain if the planner wants a thread: other nodes may wait for these bytes.
     void follow(bool may_wait = false) REQUIRES(mutex());
     bool find_work(bool room_wanted) REQUIRES(mutex());
     void append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) REQUIRES(writer_);

@@ -279,6 +279,17 @@ TEST(Participants, find_room_for_the_records_of_what_they_write_to_the_target_be
     EXPECT_TRUE(same(node.target().contents(), expected.content));
 }
 
+// No listener runs, as if the read had followed the record just before the listener looked.
+TEST(Participants, drain_for_other_nodes_what_a_read_of_the_drainer_has_followed) {
+    Participants node(2, tiny_options(), nullptr, {}, true);
+    const auto bytes = bytes_of(3000, 1);
+    ASSERT_TRUE(node.write(1, 0, bytes));
+    EXPECT_TRUE(same(node.read(0, 0, bytes.size()), bytes));
+    EXPECT_TRUE(node.group(1).log().await_drained());
+    EXPECT_TRUE(same(node.target().contents(), bytes));
+    ASSERT_TRUE(node.close());
+}
+
 TEST(Participants, are_told_when_the_drainer_is_gone) {
     Participants node(2, tiny_options());
     node.listen_no_more();   // nobody drains
