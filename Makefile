@@ -4,7 +4,7 @@ PREFIX ?= $(HOME)/.local
 CONFIGURE = cmake --preset release $(if $(FOREBAY_WERROR),-DFOREBAY_WERROR=$(FOREBAY_WERROR)) --log-level=WARNING
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build format check test test-long demo examples bench site suites install uninstall wheel deb clean
+.PHONY: help setup build format check test test-long demo examples bench evaluate site suites install uninstall wheel deb clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,9 +52,14 @@ examples: build  ## a PyTorch training on a slow file system, natively and with 
 	@tools/env examples/training/compare.py --output build/examples
 
 bench: build  ## the measurements, as ratios against native HDF5
-	@cmake --build --preset release --target bench/all
+	@cmake --build --preset release --target bench/all evaluation/all
 	@tools/setup python
 	@tools/env bench/run
+
+evaluate: build  ## the kernels of the papers on one page, build/evaluation/index.html, 2 hours; QUICK=1: 15 minutes
+	@cmake --build --preset release --target bench/all evaluation/all
+	@tools/setup python
+	@tools/env evaluation/run $(if $(QUICK),--quick)
 
 suites: build  ## test suites of packages that use HDF5, natively and with forebay, half an hour
 	@tools/setup suites

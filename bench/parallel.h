@@ -29,6 +29,33 @@ struct figure {
     double value;
 };
 
+/* Bytes that a rank has compared, and how many of them were wrong. */
+struct compared {
+    uint64_t bytes, wrong;
+};
+
+UNUSED_OK static struct compared compared_here;
+
+/* Returns the sums over all ranks. Collective. */
+UNUSED_OK static struct compared all_compared(void) {
+    const uint64_t mine[] = {compared_here.bytes, compared_here.wrong};
+    uint64_t sums[2];
+    MPI_Allreduce(mine, sums, 2, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    return (struct compared){sums[0], sums[1]};
+}
+
+/* Counts the bytes, and those that differ. Prints the first of these, and returns true if there is one. */
+UNUSED_OK static int differs(const char *what, const void *found, const void *expected, size_t size_bytes) {
+    const unsigned char *a = found, *b = expected;
+    compared_here.bytes += size_bytes;
+    if (memcmp(a, b, size_bytes) == 0) return 0;
+    size_t first = 0;
+    while (a[first] == b[first]) ++first;
+    for (size_t at = first; at < size_bytes; ++at) compared_here.wrong += a[at] != b[at];
+    fprintf(stderr, "%s, byte %zu of the selection: wrong data\n", what, first);
+    return 1;
+}
+
 UNUSED_OK static struct ranks begin_ranks(int *argc, char ***argv) {
     struct ranks ranks;
     if (MPI_Init(argc, argv) != MPI_SUCCESS) fail("MPI_Init", "failed");
@@ -126,7 +153,7 @@ UNUSED_OK static void close_dataset(hid_t dataset, struct measured *measured) {
     TIMED(measured->calls_s, done, H5Dclose(dataset));
 }
 
-/* Prints sums of bytes, requests and processor time, and the largest of each time. Collective. */
+/* Prints sums of bytes, requests, processor time and compared bytes, and the largest of each time. Collective. */
 UNUSED_OK static void print_measured(struct ranks ranks, const struct measured *mine, const struct figure *more,
                                      int more_count) {
     const uint64_t counts[] = {mine->bytes, mine->requests};
@@ -136,11 +163,13 @@ UNUSED_OK static void print_measured(struct ranks ranks, const struct measured *
     MPI_Reduce(counts, count_sums, 2, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Reduce(times, time_max, 4, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce(&mine->cpu_s, &cpu_sum_s, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    const struct compared compared = all_compared();
     if (ranks.mine == 0)
         printf("{\"ranks\": %d, \"bytes\": %llu, \"requests\": %llu, \"start_s\": %.6f, \"calls_s\": %.6f, "
-               "\"close_s\": %.6f, \"total_s\": %.6f, \"cpu_s\": %.6f",
+               "\"close_s\": %.6f, \"total_s\": %.6f, \"cpu_s\": %.6f, \"compared\": %llu, \"wrong\": %llu",
                ranks.count, (unsigned long long)count_sums[0], (unsigned long long)count_sums[1], time_max[0],
-               time_max[1], time_max[2], time_max[3], cpu_sum_s);
+               time_max[1], time_max[2], time_max[3], cpu_sum_s, (unsigned long long)compared.bytes,
+               (unsigned long long)compared.wrong);
     for (int i = 0; i < more_count; ++i) {
         MPI_Reduce(&more[i].value, &more_max, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         if (ranks.mine == 0) printf(", \"%s\": %.6f", more[i].name, more_max);
@@ -169,22 +198,16 @@ UNUSED_OK static void read_selected(hid_t dataset, hid_t type, hid_t memory, hid
     if (H5Dread(dataset, type, memory, space, transfer, found) < 0) fail("H5Dread", "failed");
 }
 
-/* Returns true and prints the place if the bytes differ. */
-UNUSED_OK static int differs(const char *what, const void *found, const void *expected, size_t size_bytes) {
-    const unsigned char *a = found, *b = expected;
-    if (memcmp(a, b, size_bytes) == 0) return 0;
-    size_t at = 0;
-    while (a[at] == b[at]) ++at;
-    fprintf(stderr, "%s, byte %zu of the selection: wrong data\n", what, at);
-    return 1;
-}
-
-/* Prints on rank 0 that the data are correct, if they are on all ranks. Returns the exit code, equal on all ranks.
-   Collective. */
+/* Prints on rank 0 the bytes that all ranks compared, and how many were wrong. Returns the exit code, equal on all
+   ranks. `wrong` is another reason to call the data wrong. Collective. */
 UNUSED_OK static int say_verified(struct ranks ranks, int wrong) {
+    const struct compared all = all_compared();
     int any = 0;
+    wrong |= all.wrong > 0;
     MPI_Allreduce(&wrong, &any, 1, MPI_INT, MPI_LOR, MPI_COMM_WORLD);
-    if (ranks.mine == 0 && !any) printf("{\"verified\": true}\n");
+    if (ranks.mine == 0)
+        printf("{\"verified\": %s, \"compared\": %llu, \"wrong\": %llu}\n", any ? "false" : "true",
+               (unsigned long long)all.bytes, (unsigned long long)all.wrong);
     return any ? kExitWrongData : 0;
 }
 

@@ -100,14 +100,14 @@ static int verify_file(const char *path, const struct shape *shape) {
     uint64_t *found = new_array(size * sizeof *found);
     hid_t file = open_to_verify(path), memory = new_space(1, &size);
     for (uint64_t step = 0; step < shape->steps; ++step) {
-        for (uint64_t d = 0; d < shape->datasets && !wrong; ++d) {
+        for (uint64_t d = 0; d < shape->datasets; ++d) {
             char name[64];
             snprintf(name, sizeof name, "step%03u/variable%02u", (unsigned)step, (unsigned)d);
             stamp(expected[d], shape->words, array_of(shape, rank, d), step);
             hid_t dataset = open_dataset(file, name), space = H5Dget_space(dataset);
             select_part(space, shape, rank);
             read_selected(dataset, H5T_NATIVE_UINT64, memory, space, H5P_DEFAULT, found);
-            wrong = differs(name, found, expected[d], size * sizeof *found);
+            wrong |= differs(name, found, expected[d], size * sizeof *found);
             H5Sclose(space);
             H5Dclose(dataset);
         }

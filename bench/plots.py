@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 COLOURS = {"native": "#8a8f98", "forebay": "#1f77b4", "asked for": "#d9c27a", "writes": "#c0504d", "reads": "#4f9d69"}
 _PANEL_INCHES = (4.2, 3.2)
@@ -23,15 +24,23 @@ class Panel:
     logarithmic: bool = False
 
 
-def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
-    """Draws the panels into one PNG. Returns a note about it."""
+def pyplot() -> Any:
+    """Returns matplotlib's interface for drawing into files, or None without matplotlib."""
     try:
         import matplotlib
     except ImportError:
-        return "no figure was drawn: matplotlib is missing"
+        return None
     matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    import matplotlib.pyplot
 
+    return matplotlib.pyplot
+
+
+def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
+    """Draws the panels into one PNG. Returns a note about it."""
+    plt = pyplot()
+    if plt is None:
+        return "no figure was drawn: matplotlib is missing"
     columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(

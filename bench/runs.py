@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,16 @@ class BenchError(Exception):
     """An invalid measurement: wrong data, staging that was off, or a program that failed."""
 
 
+class WrongData(BenchError):
+    """A program has read bytes that were not those written. `wrong_bytes` is their number, 1 if it printed none."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        figures = _json_of(output)
+        self.wrong_bytes = max(1, figures.get("wrong", 1))
+        self.compared_bytes = figures.get("compared", 0)
+
+
 class NotMeasured(Exception):
     """This machine cannot measure a case; the message gives the reason."""
 
@@ -48,6 +58,7 @@ class Run:
     output: str
     counters: dict[str, int] = field(default_factory=dict)  # FOREBAY_STATS, summed over the closed files
     anonymous_peak_bytes: int = 0
+    staged_of_file: dict[str, int] = field(default_factory=dict)  # bytes by the file's name, summed over the processes
 
 
 @dataclass(frozen=True)
@@ -67,8 +78,8 @@ class Places:
         return str(path)
 
 
-def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
-    """Returns the environment of a run, without forebay variables of the caller."""
+def environment(places: Places, mode: str, stats: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the environment of a run, without forebay variables of the caller. `settings` are forebay's, by name."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(_VARIABLES_OF_FOREBAY)}
     if mode == FOREBAY:
         clean |= {
@@ -76,7 +87,7 @@ def environment(places: Places, mode: str, stats: Path) -> dict[str, str]:
             "HDF5_PLUGIN_PATH": str(places.plugins),
             "FOREBAY_NLS": str(places.staging),
             "FOREBAY_STATS": str(stats),
-        }
+        } | dict(settings or {})
     return clean
 
 
@@ -102,8 +113,9 @@ def run(
     sample_memory: bool = False,
     touch_bytes: int = 0,
     need: Need | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Run:
-    """Runs a program to its end, by mpiexec if a number of ranks is given.
+    """Runs a program to its end, by mpiexec if a number of ranks is given. `settings` are variables of forebay.
 
     With `sample_memory`, measures its peak of anonymous memory from outside. Keeps `touch_bytes` of memory ready at its
     start, and the memory of `need` later.
@@ -111,7 +123,7 @@ def run(
     with held_for(need):
         if touch_bytes:
             touch_free_memory(touch_bytes)
-        return _run(places, mode, command, ranks, timeout_s, cwd, sample_memory)
+        return _run(places, mode, command, ranks, timeout_s, cwd, sample_memory, settings)
 
 
 def _run(
@@ -122,6 +134,7 @@ def _run(
     timeout_s: float,
     cwd: Path | None,
     sample_memory: bool,
+    settings: Mapping[str, str] | None,
 ) -> Run:
     stats = places.staging / f"statistics-{os.getpid()}"
     stats.unlink(missing_ok=True)
@@ -129,7 +142,7 @@ def _run(
     started = [*mpiexec(ranks), *command] if ranks else command
     with subprocess.Popen(
         started,
-        env=environment(places, mode, stats),
+        env=environment(places, mode, stats, settings),
         cwd=cwd,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -146,15 +159,22 @@ def _run(
             _end(process)
             raise
     wall_s, cpu_s = time.monotonic() - begin, _cpu_of_ended_children_s() - cpu_before_s
+    if process.returncode == WRONG_DATA:
+        raise WrongData(f"{Path(command[0]).name} ({mode}): wrong data\n{errors[-2000:]}", output)
     if process.returncode != 0:
-        reason = "wrong data" if process.returncode == WRONG_DATA else f"exit code {process.returncode}"
-        raise BenchError(f"{Path(command[0]).name} ({mode}): {reason}\n{errors[-2000:]}")
+        raise BenchError(f"{Path(command[0]).name} ({mode}): exit code {process.returncode}\n{errors[-2000:]}")
     if errors:
         print(errors, file=sys.stderr, end="")
-    figures = json.loads(output) if output.startswith("{") else {}
+    figures = _json_of(output)
     counters = _counters(stats) if mode == FOREBAY else {}
+    staged_of_file = _staged_of_file(stats) if mode == FOREBAY else {}
     stats.unlink(missing_ok=True)
-    return Run(figures, wall_s, cpu_s, output, counters, peak)
+    return Run(figures, wall_s, cpu_s, output, counters, peak, staged_of_file)
+
+
+def _json_of(output: str) -> dict:
+    """Returns the object that a program has printed, or an empty one."""
+    return json.loads(output) if output.startswith("{") else {}
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -186,7 +206,9 @@ def run_verified(
     """
     try:
         result = run(places, mode, [*command, "--file", str(file)], ranks=ranks, **options)
-        run(places, NATIVE, [command[0], "--file", str(seen_at or file), "--verify", *verify], ranks=ranks)
+        reading = run(places, NATIVE, [command[0], "--file", str(seen_at or file), "--verify", *verify], ranks=ranks)
+        if "compared" in reading.figures:
+            result.figures["compared"] = result.figures.get("compared", 0) + reading.figures["compared"]
     finally:
         if not keep:
             file.unlink(missing_ok=True)
@@ -223,6 +245,9 @@ def _counters(stats: Path) -> dict:
     for line in stats.read_text(encoding="utf-8").splitlines():
         parsed = json.loads(line)
         closed, process = parsed.get("file"), parsed.get("process") or {}
+        for key, value in ((parsed.get("read") or {}).get("cache") or {}).items():
+            if isinstance(value, int):
+                sums[f"cache_{key}"] = sums.get(f"cache_{key}", 0) + value
         for reason, files in process.get("aside", {}).items():
             not_staged = sums.setdefault("not_staged", {})
             not_staged[reason] = not_staged.get(reason, 0) + files
@@ -233,6 +258,15 @@ def _counters(stats: Path) -> dict:
                 sums[key] = sums.get(key, []) + value
         if closed is not None:
             sums["files"] = sums.get("files", 0) + 1
+    return sums
+
+
+def _staged_of_file(stats: Path) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for line in stats.read_text(encoding="utf-8").splitlines():
+        if closed := json.loads(line).get("file"):
+            name = Path(closed["path"]).name
+            sums[name] = sums.get(name, 0) + closed.get("staged", 0)
     return sums
 
 

@@ -31,7 +31,7 @@ from forebay.slowfs import SlowFS, available
 BUILD = Path(os.environ.get("FOREBAY_BUILD_DIR", ROOT / "build" / "release"))
 FOREBAY = BUILD / "bin" / "forebay"
 STAND_INS = Path(__file__).parent / "documents"
-FOLDERS = ("docs", "examples", "bench", "packaging", "tools")
+FOLDERS = ("docs", "examples", "bench", "evaluation", "packaging", "tools")
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md"))])
 TUTORIALS = sorted(path for path in (ROOT / "docs" / "tutorials").glob("*.md") if path.name != "README.md")
 

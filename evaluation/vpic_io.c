@@ -93,12 +93,12 @@ static int verify_file(const char *path, const struct shape *shape) {
         group_name(name, sizeof name, step);
         hid_t group = H5Gopen2(file, name, H5P_DEFAULT);
         if (group < 0) fail(name, "cannot be opened");
-        for (int p = 0; p < kProperties && !wrong; ++p) {
+        for (int p = 0; p < kProperties; ++p) {
             hid_t dataset = open_dataset(group, kProperty[p].name), space = H5Dget_space(dataset);
             select_particles(space, shape, rank);
             fill_property(expected, shape, rank, step, p);
             read_selected(dataset, type_of(p), memory, space, H5P_DEFAULT, found);
-            wrong = differs(kProperty[p].name, found, expected, size * sizeof *found);
+            wrong |= differs(kProperty[p].name, found, expected, size * sizeof *found);
             H5Sclose(space);
             H5Dclose(dataset);
         }

@@ -241,22 +241,22 @@ static int verify_file(const char *path, const struct shape *shape) {
     const size_t size_bytes = stored_values(shape) * value_bytes(shape);
     hid_t file = open_to_verify(path);
     int wrong = compare_names(file, shape);
-    for (int i = 0; i < kTreeDatasets && !wrong; ++i) {
+    for (int i = 0; i < kTreeDatasets; ++i) {
         const uint64_t count = shape->blocks * kTree[i].per_block;
         void *expected = new_array(count * sizeof(double));
         fill_tree(expected, shape, rank, i);
-        wrong = compare_blocks(file, kTree[i].name, tree_type(i), shape, rank, expected,
-                               count * H5Tget_size(tree_type(i)));
+        wrong |= compare_blocks(file, kTree[i].name, tree_type(i), shape, rank, expected,
+                                count * H5Tget_size(tree_type(i)));
         free(expected);
     }
     double *cells = new_array(shape->blocks * padded_cells(shape) * sizeof *cells);
     void *expected = new_array(size_bytes);
-    for (int u = 0; u < unknowns(shape) && !wrong; ++u) {
+    for (int u = 0; u < unknowns(shape); ++u) {
         char name[kNameLength + 1];
         unknown_name(name, u);
         fill_blocks(cells, shape, rank, u);
         extract(expected, cells, shape);
-        wrong = compare_blocks(file, name, stored_type(shape), shape, rank, expected, size_bytes);
+        wrong |= compare_blocks(file, name, stored_type(shape), shape, rank, expected, size_bytes);
     }
     free(expected);
     free(cells);

@@ -1,0 +1,184 @@
+"""HDF5-IOTEST: 192 layouts of the same arrays, each a cell of its own, as a heat map of times and file sizes."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from cases import MIB, Setting, in_turns
+from cells import Outcome, Section
+from plots import pyplot
+from runs import FOREBAY, NATIVE, BenchError, Places, Run, SlowTarget, WrongData, run, slow_target
+
+LAYOUTS = 192
+RANKS = 2
+LATENCY = "0.5ms"
+AFTER = (
+    "After section 3 of the HDF5 VOL Status Report (figures 2 to 9): rank of the dataset, slowest dimension, "
+    "alignment, layout, fill values, format and transfer mode. Every element of the set is a cell."
+)
+# Digits of a layout's number, the last one first.
+_DIGITS = (
+    ("independent", "collective"),
+    ("earliest", "latest"),
+    ("no fill", "fill"),
+    ("contiguous", "chunked"),
+    ("unaligned", "aligned"),
+    ("array slowest", "step slowest"),
+)
+_COLUMNS = 16  # layouts that differ in transfer mode, format, fill and layout
+
+
+def layout_name(number: int) -> str:
+    """Returns the parameters of a layout."""
+    return ", ".join([f"rank {2 + (number >> 6)}", *(_DIGITS[i][number >> i & 1] for i in reversed(range(6)))])
+
+
+def layouts(setting: Setting, quick: bool) -> Section:
+    """Runs all layouts in one program, with the metadata block of the report; the whole run adds a large one."""
+    section = Section("layouts", "HDF5-IOTEST: 192 layouts", AFTER)
+    sizes = (2, 2, 8, 64 << 10) if quick else (4, 4, 32, 1 << 20)
+    with slow_target(setting.places, latency=LATENCY) as slow:
+        for metadata_block in (2048,) if quick else (2048, MIB):
+            found = _outcomes(setting, slow, sizes, metadata_block)
+            section.outcomes += [outcome for outcome, _ in found]
+            section.tables += [_sizes_table(found, metadata_block)]
+            section.pictures += _heat_map(setting.figures / f"layouts-{metadata_block}.png", found, metadata_block)
+    section.notes.append(
+        "{} ranks, {} steps of {} arrays, tiles of {} x {} words, aligned to {:,} bytes, {} per operation".format(
+            RANKS, *sizes[:2], sizes[2], sizes[2], sizes[3], LATENCY
+        )
+    )
+    return section
+
+
+def _outcomes(
+    setting: Setting, where: SlowTarget, sizes: Sequence[int], metadata_block: int
+) -> list[tuple[Outcome, dict[str, int]]]:
+    """Returns for each layout its outcome and the file sizes by mode."""
+    steps, arrays, edge, alignment = sizes
+    words = {"steps": steps, "arrays": arrays, "rows": edge, "columns": edge, "alignment": alignment}
+    words["metadata-block"] = metadata_block
+    arguments = [text for name, value in words.items() for text in (f"--{name}", str(value))]
+    payload = RANKS * steps * arrays * edge * edge * 8
+    found = [(Outcome(f"{layout_name(i)}, metadata block {metadata_block:,}"), {}) for i in range(LAYOUTS)]
+    for number, mode in in_turns(setting, 1):
+        folder = where.backing / f"layouts-{number}-{mode}"
+        folder.mkdir()
+        try:
+            _run_all(setting.places, mode, arguments, where, folder, found, payload)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return found
+
+
+def _run_all(
+    places: Places,
+    mode: str,
+    arguments: list[str],
+    where: SlowTarget,
+    folder: Path,
+    found: list[tuple[Outcome, dict[str, int]]],
+    payload: int,
+) -> None:
+    """Writes and reads all layouts in one mode. Where wrong data ends the program, tries each layout alone."""
+    command = [places.program("layouts"), *arguments]
+    mounted, behind = where.mounted / folder.name / "data", folder / "data"
+    try:
+        one = run(places, mode, [*command, "--file", str(mounted)], ranks=RANKS, timeout_s=1800)
+        checked = run(places, NATIVE, [*command, "--file", str(behind), "--verify"], ranks=RANKS, timeout_s=600)
+    except BenchError:
+        _each_alone(places, mode, command, (mounted, behind), found)
+        return
+    for i, (outcome, file_sizes) in enumerate(found):
+        _count(outcome, file_sizes, mode, one, i, one.figures["layouts"][i], payload)
+        outcome.compared_bytes += checked.figures["compared"] // LAYOUTS
+
+
+def _count(
+    outcome: Outcome, file_sizes: dict[str, int], mode: str, one: Run, number: int, figures: dict, payload: int
+) -> None:
+    outcome.count(figures)
+    outcome.seconds[mode].append(figures["write_s"] + figures["read_s"])
+    outcome.runs[mode].append(Run(figures, 0, 0, ""))
+    file_sizes[mode] = figures["size"]
+    if mode == FOREBAY:
+        staged = one.staged_of_file.get(f"data.{number:03}", 0)
+        outcome.proof = f"{staged / 1024:,.0f} KiB staged"
+        if staged < payload:
+            outcome.failures.append(f"only {staged} of {payload} bytes were staged ({one.counters.get('reasons')})")
+
+
+def _each_alone(
+    places: Places, mode: str, command: list[str], files: tuple[Path, Path], found: list[tuple[Outcome, dict[str, int]]]
+) -> None:
+    """Runs the layouts one by one in fresh files, to learn which of them fail."""
+    mounted, behind = (path.with_name("alone") for path in files)
+    for i, (outcome, _) in enumerate(found):
+        alone = ["--first", str(i), "--count", "1"]
+        try:
+            outcome.count(run(places, mode, [*command, "--file", str(mounted), *alone], ranks=RANKS).figures)
+            outcome.count(
+                run(places, NATIVE, [*command, "--file", str(behind), "--verify", *alone], ranks=RANKS).figures
+            )
+        except WrongData as error:
+            outcome.count_wrong(error, mode)
+        except BenchError as error:
+            outcome.failures.append(str(error))
+
+
+def _sizes_table(found: list[tuple[Outcome, dict[str, int]]], metadata_block: int) -> list[Sequence[str]]:
+    """Compares the sizes of the files, and the spread of the times."""
+    sizes = [file_sizes for _, file_sizes in found if len(file_sizes) == 2]
+    rows: list[Sequence[str]] = [["over the layouts", "native", "forebay"]]
+    if not sizes:
+        return rows
+    for what, pick in (("smallest file", min), ("largest file", max)):
+        rows.append([what, *(f"{pick(one[mode] for one in sizes):,} bytes" for mode in (NATIVE, FOREBAY))])
+    equal = sum(one[NATIVE] == one[FOREBAY] for one in sizes)
+    rows.append(["files of the native size", str(len(sizes)), str(equal)])
+    for what, pick in (("fastest", min), ("median", statistics.median), ("slowest", max)):
+        times = [pick(value for one, _ in found for value in one.seconds[mode]) for mode in (NATIVE, FOREBAY)]
+        rows.append([f"{what} layout, write and read", *(f"{value:.4f} s" for value in times)])
+    rows[0][0] += f", metadata block {metadata_block:,}"
+    return rows
+
+
+def _heat_map(path: Path, found: list[tuple[Outcome, dict[str, int]]], metadata_block: int) -> list[Path]:
+    """Draws native times, forebay's times, and file sizes, a square per layout."""
+    plt = pyplot()
+    if plt is None or not all(one.medians[0] and one.medians[1] for one, _ in found):
+        return []
+    from matplotlib.colors import LogNorm
+
+    times = [[1000 * one.medians[side] for one, _ in found] for side in (0, 1)]
+    sizes = [[file_sizes[mode] / 1024 for _, file_sizes in found] for mode in (NATIVE, FOREBAY)]
+    figure, axes = plt.subplots(2, 2, figsize=(13, 9), layout="constrained", sharex=True, sharey=True)
+    for row, (values, unit) in enumerate(((times, "ms, write and read"), (sizes, "KiB of the file"))):
+        least, most = min(map(min, values)), max(map(max, values))
+        for column, side in enumerate((NATIVE, FOREBAY)):
+            grid = [values[column][at : at + _COLUMNS] for at in range(0, LAYOUTS, _COLUMNS)]
+            norm = LogNorm(least, most * 1.001)
+            shown = axes[row][column].imshow(grid, norm=norm, cmap="viridis", aspect="auto")
+            axes[row][column].set_title(f"{side}: {unit}", fontsize=10)
+        figure.colorbar(shown, ax=list(axes[row]), shrink=0.8)
+    for axis in axes.flat:
+        axis.set_yticks(range(LAYOUTS // _COLUMNS), [_row_label(at) for at in range(0, LAYOUTS, _COLUMNS)], fontsize=7)
+        axis.set_xticks(range(_COLUMNS), map(_column_label, range(_COLUMNS)), fontsize=7, rotation=90)
+    figure.suptitle(
+        f"192 layouts, metadata block {metadata_block:,} bytes: equal colours mean equal values", fontsize=11
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return [path]
+
+
+def _row_label(number: int) -> str:
+    return ", ".join([f"rank {2 + (number >> 6)}", _DIGITS[5][number >> 5 & 1], _DIGITS[4][number >> 4 & 1]])
+
+
+def _column_label(number: int) -> str:
+    return ", ".join(_DIGITS[i][number >> i & 1] for i in (3, 2, 1, 0))
