@@ -58,7 +58,7 @@ def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
     plt.close(figure)
-    return f"figure: build/bench/{path.name}"
+    return f"figure: {'/'.join(path.parts[-3:])}"
 
 
 def _draw(panel: Panel, axes) -> None:

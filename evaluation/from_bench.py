@@ -1,0 +1,96 @@
+"""Cases of bench/ as sections of the evaluation."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cases import MIB, SLOW_LATENCY, Setting
+from cells import Cell, Outcome, Section
+from figures import Result
+from parallel_cases import COLLECTIVE_PROGRAMS
+from runs import FOREBAY, NATIVE
+from writing_sections import run_cells
+
+BENCH = Path(__file__).resolve().parents[1] / "bench"
+QUICK_SIZES = {"--rows": "32", "--writes": "8", "--count": "64"}
+QUICK_PIECES = "20000"
+HEADINGS = ["figure", "native", "forebay", "forebay ÷ native"]
+
+
+def bench_section(case: Callable[[Setting], Result], after: str) -> Callable[[Setting, bool], Section]:
+    """Returns a section that runs a case of bench/. Its quick sizes are those of few repetitions."""
+
+    def section(setting: Setting, quick: bool) -> Section:
+        result = case(setting)
+        picture = setting.figures / f"{result.name}.png"
+        return Section(
+            result.name,
+            result.title,
+            after,
+            [_outcome(name, runs) for name, runs in result.samples.items()],
+            [picture] if picture.exists() else [],
+            [note for note in result.notes if not note.startswith("figure: ")],
+            [[HEADINGS, *(figure.cells()[:4] for figure in result.figures)]],
+        )
+
+    return section
+
+
+def _outcome(name: str, samples: dict[str, list[dict]]) -> Outcome:
+    """A case has verified each run, and required staging, before it returned."""
+    outcome = Outcome(name)
+    for mode in (NATIVE, FOREBAY):
+        outcome.seconds[mode] = [one["calls_s"] + one["close_s"] for one in samples[mode]]
+        outcome.compared_bytes += sum(one.get("compared", 0) for one in samples[mode])
+    staged = statistics.median(one["counters"].get("staged", 0) for one in samples[FOREBAY])
+    outcome.proof = f"{staged / MIB:,.1f} MiB staged"
+    if outcome.compared_bytes == 0:
+        outcome.failures.append(f"{name}: no byte was compared")
+    return outcome
+
+
+def patterns(setting: Setting, quick: bool) -> Section:
+    """Patterns of h5bench, each collective and independent."""
+    section = Section(
+        "patterns",
+        "Patterns of h5bench",
+        "Contiguous and chunked arrays, many datasets, scattered pieces and points (the suite that the Cache VOL paper "
+        "takes VPIC-IO from).",
+    )
+    cells = []
+    for name, program in COLLECTIVE_PROGRAMS.items():
+        if program.name != "parallel_patterns":
+            continue
+        words = _smaller(program.arguments) if quick else program.arguments
+        cells.append(Cell(name, program.name, words, program.ranks))
+        if "pieces" not in words:  # natively a write each
+            cells.append(Cell(f"{name}, independent", program.name, (*words, "--independent"), program.ranks))
+    return run_cells(setting, section, cells, "seconds in HDF5 calls and close", latency=SLOW_LATENCY)
+
+
+def _smaller(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the arguments of a pattern with the sizes of a quick run."""
+    sizes = QUICK_SIZES | ({"--count": QUICK_PIECES} if "pieces" in arguments else {})
+    return tuple(sizes.get(before, word) for before, word in zip(("", *arguments), arguments))
+
+
+def dlio(setting: Setting, quick: bool) -> Section:
+    """DLIO, by bench/dlio.py, which reads nothing that could be compared: it shows times, not bytes."""
+    section = Section("dlio", "DLIO, the benchmark of MLPerf Storage", "Accelerator utilisation in later epochs.")
+    python = os.environ.get("FOREBAY_HDF5_EXAMPLES_PYTHON")
+    if python is None:
+        section.not_measured = "there is no Python with PyTorch (tools/setup examples)"
+        return section
+    words = ["--shapes", "cosmoflow", "--pairs", "1", "--epochs", "3"] if quick else []
+    command = [sys.executable, str(BENCH / "dlio.py"), "--python", python, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    if done.returncode:
+        section.outcomes.append(Outcome("dlio", failures=[done.stderr[-2000:] or f"exit code {done.returncode}"]))
+    section.notes += [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    section.notes.append("DLIO compares no bytes, and counts as no cell")
+    return section
