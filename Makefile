@@ -57,8 +57,8 @@ bench: build  ## the measurements, as ratios against native HDF5
 	@tools/env bench/run
 
 evaluate: build  ## the kernels of the papers on one page, build/evaluation/index.html, 2 hours; QUICK=1: 15 minutes
-	@cmake --build --preset release --target bench/all evaluation/all
-	@tools/setup python
+	@cmake --build --preset release --target $(if $(QUICK),bench/all evaluation/all,all)
+	@tools/setup python $(if $(QUICK),,python-mpi)
 	@tools/env evaluation/run $(if $(QUICK),--quick)
 
 suites: build  ## test suites of packages that use HDF5, natively and with forebay, half an hour

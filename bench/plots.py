@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 COLOURS = {"native": "#8a8f98", "forebay": "#1f77b4", "asked for": "#d9c27a", "writes": "#c0504d", "reads": "#4f9d69"}
-_PANEL_INCHES = (4.2, 3.2)
+_PANEL_INCHES, _GROUP_INCHES = (4.2, 3.2), 0.6
+_LABEL_CHARACTERS = 14  # longer labels are slanted
 
 
 @dataclass
@@ -41,14 +42,11 @@ def save(path: Path, heading: str, panels: Sequence[Panel]) -> str:
     plt = pyplot()
     if plt is None:
         return "no figure was drawn: matplotlib is missing"
+    width = max(_PANEL_INCHES[0], *(_GROUP_INCHES * len(panel.groups) for panel in panels))
     columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure, axes = plt.subplots(
-        rows,
-        columns,
-        squeeze=False,
-        layout="constrained",
-        figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows + 0.4),
+        rows, columns, squeeze=False, layout="constrained", figsize=(width * columns, _PANEL_INCHES[1] * rows + 0.4)
     )
     figure.suptitle(heading, fontsize=11)
     for panel, place in zip(panels, axes.flat):
@@ -78,7 +76,8 @@ def _draw(panel: Panel, axes) -> None:
         if panel.stacked:
             bottom = [low + value for low, value in zip(bottom, values)]
     axes.set_title(panel.title, fontsize=9.5)
-    axes.set_xticks(list(positions), panel.groups, fontsize=8)
+    slanted = {"rotation": 35, "ha": "right"} if max(map(len, panel.groups)) > _LABEL_CHARACTERS else {}
+    axes.set_xticks(list(positions), panel.groups, fontsize=8, **slanted)
     axes.set_xlabel(panel.along, fontsize=8.5)
     axes.set_ylabel(panel.unit, fontsize=8.5)
     axes.tick_params(axis="y", labelsize=8)

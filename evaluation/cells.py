@@ -161,6 +161,11 @@ def proof_of(cell: Cell, one: Run) -> str:
         hits = one.counters.get("cache_hit_bytes", 0)
         if hits == 0:
             raise BenchError(f"{cell.program}: no byte came from the read cache ({one.counters or 'no counters'})")
-        return f"{hits / MIB:,.1f} MiB from the cache"
+        return f"{shown_bytes(hits)} from the cache"
     require_staging(one, one.figures["bytes"], cell.program)
-    return f"{one.counters['staged'] / MIB:,.1f} MiB staged"
+    return f"{shown_bytes(one.counters['staged'])} staged"
+
+
+def shown_bytes(size_bytes: float) -> str:
+    """Returns a size for readers."""
+    return f"{size_bytes / MIB:,.1f} MiB" if size_bytes >= MIB else f"{size_bytes / 1024:,.1f} KiB"

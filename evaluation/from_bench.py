@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from cases import MIB, SLOW_LATENCY, Setting
-from cells import Cell, Outcome, Section
+from cases import SLOW_LATENCY, Setting
+from cells import Cell, Outcome, Section, shown_bytes
 from figures import Result
 from parallel_cases import COLLECTIVE_PROGRAMS
 from runs import FOREBAY, NATIVE
@@ -48,7 +48,7 @@ def _outcome(name: str, samples: dict[str, list[dict]]) -> Outcome:
         outcome.seconds[mode] = [one["calls_s"] + one["close_s"] for one in samples[mode]]
         outcome.compared_bytes += sum(one.get("compared", 0) for one in samples[mode])
     staged = statistics.median(one["counters"].get("staged", 0) for one in samples[FOREBAY])
-    outcome.proof = f"{staged / MIB:,.1f} MiB staged"
+    outcome.proof = f"{shown_bytes(staged)} staged"
     if outcome.compared_bytes == 0:
         outcome.failures.append(f"{name}: no byte was compared")
     return outcome

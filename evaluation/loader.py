@@ -43,9 +43,16 @@ def arguments() -> argparse.Namespace:
 
 
 def content(options: argparse.Namespace) -> np.ndarray:
-    """Returns the numbers of sample 0. Sample i has them all plus i."""
+    """Returns the numbers that all samples are made of."""
     random = np.random.default_rng(1)
     return random.integers(0, np.iinfo(options.type).max, options.shape, dtype=options.type, endpoint=True)
+
+
+def sample(first: np.ndarray, number: int) -> np.ndarray:
+    """Returns a sample: the numbers plus its own, which its first eight bytes tell in full."""
+    made = first + np.array(number).astype(first.dtype)
+    made.reshape(-1).view(np.uint8)[:8] = np.array([number], dtype="<u8").view(np.uint8)
+    return made
 
 
 def make(options: argparse.Namespace) -> None:
@@ -55,7 +62,7 @@ def make(options: argparse.Namespace) -> None:
     with h5py.File(options.file, "w") as file:
         samples = file.create_dataset("samples", (options.samples, *options.shape), dtype=options.type)
         for i in range(options.samples):
-            samples[i] = first + np.array(i, dtype=options.type)
+            samples[i] = sample(first, i)
 
 
 def order_of(options: argparse.Namespace, epoch: int) -> np.ndarray:
@@ -85,7 +92,7 @@ def read(options: argparse.Namespace) -> dict:
                 epoch_s += time.monotonic() - begin
                 for place, row in enumerate(rows):
                     found = batch[place].view(np.uint8)
-                    expected = (first + np.array(row, dtype=options.type)).view(np.uint8)
+                    expected = sample(first, row).view(np.uint8)
                     told["wrong"] += int(np.count_nonzero(found != expected))
                     told["compared"] += found.nbytes
             told["epochs_s"].append(epoch_s)

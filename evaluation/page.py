@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from cases import MIB
-from cells import Outcome, Section
+from cells import Outcome, Section, shown_bytes
 
 ROWS_MAX = 40  # of a table of cells; a longer one shows the failed cells, and the picture the rest
 _STYLE = """
@@ -45,7 +44,7 @@ def markdown(folder: Path, command: str, facts: dict[str, str], sections: Sequen
     lines = [
         "# Evaluation",
         "",
-        f"**{sum(one.wrong_bytes for one in outcomes):,} wrong bytes** with forebay, of {compared / MIB:,.1f} MiB "
+        f"**{sum(one.wrong_bytes for one in outcomes):,} wrong bytes** with forebay, of {shown_bytes(compared)} "
         f"compared in both modes. {len(outcomes):,} cells, {failed:,} failed.",
         "",
         f"`{command}`: " + "; ".join(f"{name} {value}" for name, value in facts.items()) + ".",
@@ -65,7 +64,7 @@ def _summary(section: Section) -> list[str]:
         f"{section.wrong_bytes:,}",
         f"{len(section.outcomes):,}",
         f"**{len(section.failed):,}**" if section.failed else "0",
-        _mib(sum(one.compared_bytes for one in section.outcomes)),
+        shown_bytes(sum(one.compared_bytes for one in section.outcomes)),
         f"{statistics.median(ratios):.2f}" if ratios else "not measured" if section.not_measured else "–",
     ]
 
@@ -98,16 +97,12 @@ def _row(one: Outcome) -> list[str]:
     return [
         one.name,
         f"**{one.wrong_bytes:,}**" if one.wrong_bytes else "0",
-        _mib(one.compared_bytes),
+        shown_bytes(one.compared_bytes),
         _seconds(native),
         _seconds(forebay),
         "–" if one.ratio is None else f"{one.ratio:.2f}",
         one.proof or "–",
     ]
-
-
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / MIB:,.1f} MiB"
 
 
 def _seconds(value: float | None) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import kernel_cases
 from cases import Setting
 from cells import Section
+from conformance import conformance
 from from_bench import bench_section, dlio, patterns
 from layouts import layouts
 from reading_sections import alexnet, cosmoflow, streaming
@@ -44,4 +45,5 @@ SECTIONS: dict[str, Callable[[Setting, bool], Section]] = {
     ),
     "patterns": patterns,
     "dlio": dlio,
+    "conformance": conformance,
 }

@@ -26,7 +26,7 @@ def run_cells(setting: Setting, section: Section, cells: Iterable[Cell], unit: s
     shown = [one for one in section.outcomes if None not in one.medians]
     if shown:
         bars = {mode: [one.medians[side] for one in shown] for side, mode in enumerate((NATIVE, FOREBAY))}
-        panel = Panel(section.title, "", unit, [one.name.replace(", ", ",\n") for one in shown], bars)
+        panel = Panel(section.title, "", unit, [one.name for one in shown], bars)
         draw(setting, section, [panel])
     return section
 
@@ -195,7 +195,7 @@ def write_rate(setting: Setting, quick: bool) -> Section:
         for ranks in counts:
             sizes = ("--datasets", "1", "--mib", str(mib), "--steps", str(steps), "--collective")
             computing = ("--compute-seconds", f"{1.5 * ranks * mib / 200:.2f}")
-            cell = Cell(f"{ranks} ranks", "parallel_checkpoint", (*sizes, *computing), ranks)
+            cell = Cell(f"{ranks} rank{'s' * (ranks > 1)}", "parallel_checkpoint", (*sizes, *computing), ranks)
             section.outcomes.append(run_cell(setting, cell, slow))
     for one in section.outcomes:
         for mode in (NATIVE, FOREBAY):
