@@ -21,7 +21,7 @@ from cells import Outcome, Section
 ROOT = Path(__file__).resolve().parents[1]
 TIMEOUT_S = 1800
 HEADINGS = ["HDF5, MPI, mode", "passed", "failed", "skipped"]
-# Mode: the tests, below test/. A build with another HDF5 runs those of `ranks`.
+# Mode: the tests, below test/.
 MODES: dict[str, list[str]] = {
     "alone": ["conformance/hdf5/test_hdf5_suites.py", "-k", "not cache"],
     "read cache": ["conformance/hdf5/test_hdf5_suites.py", "-k", "cache"],
@@ -88,13 +88,16 @@ def run_tests(build: Path, selection: Sequence[str]) -> Counts:
         report = Path(folder) / "report.xml"
         words = [str(ROOT / "test" / word) if word.endswith(".py") else word for word in selection]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", f"{folder}/t"]
-        subprocess.run(
-            [str(ROOT / "tools" / "env"), *command, f"--junitxml={report}", *words],
-            env=os.environ | {"FOREBAY_BUILD_DIR": str(build)},
-            cwd=ROOT,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-        )
+        try:
+            subprocess.run(
+                [str(ROOT / "tools" / "env"), *command, f"--junitxml={report}", *words],
+                env=os.environ | {"FOREBAY_BUILD_DIR": str(build)},
+                cwd=ROOT,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return Counts(0, [f"the tests did not end in {TIMEOUT_S} s"], 0)
         return counts_in(report)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from cases import SLOW_LATENCY, Setting
 from cells import Cell, Outcome, Section, shown_bytes
 from figures import Result
 from parallel_cases import COLLECTIVE_PROGRAMS
-from runs import FOREBAY, NATIVE
+from runs import FOREBAY, NATIVE, BenchError
 from writing_sections import run_cells
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
+DLIO_TIMEOUT_S = 1800
 QUICK_SIZES = {"--rows": "32", "--writes": "8", "--count": "64"}
 QUICK_PIECES = "20000"
 HEADINGS = ["figure", "native", "forebay", "forebay ÷ native"]
@@ -63,14 +65,15 @@ def patterns(setting: Setting, quick: bool) -> Section:
         "takes VPIC-IO from).",
     )
     cells = []
-    for name, program in COLLECTIVE_PROGRAMS.items():
+    for title, program in COLLECTIVE_PROGRAMS.items():
         if program.name != "parallel_patterns":
             continue
+        name = re.sub(r"^[\d,]+ ", "", title)  # a number that is not that of a quick run
         words = _smaller(program.arguments) if quick else program.arguments
         cells.append(Cell(name, program.name, words, program.ranks))
         if "pieces" not in words:  # natively a write each
             cells.append(Cell(f"{name}, independent", program.name, (*words, "--independent"), program.ranks))
-    return run_cells(setting, section, cells, "seconds in HDF5 calls and close", latency=SLOW_LATENCY)
+    return run_cells(setting, section, cells, "in HDF5 calls and close", latency=SLOW_LATENCY)
 
 
 def _smaller(arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -88,7 +91,10 @@ def dlio(setting: Setting, quick: bool) -> Section:
         return section
     words = ["--shapes", "cosmoflow", "--pairs", "1", "--epochs", "3"] if quick else []
     command = [sys.executable, str(BENCH / "dlio.py"), "--python", python, *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=3600)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=DLIO_TIMEOUT_S)
+    except subprocess.TimeoutExpired as late:
+        raise BenchError(f"dlio.py has not ended in {DLIO_TIMEOUT_S} s") from late
     if done.returncode:
         section.outcomes.append(Outcome("dlio", failures=[done.stderr[-2000:] or f"exit code {done.returncode}"]))
     section.notes += [line.strip() for line in done.stdout.splitlines() if line.strip()]

@@ -29,7 +29,7 @@ def write(folder: Path, command: str, facts: dict[str, str], sections: Sequence[
 
 def as_html(text: str) -> str:
     """Renders the Markdown."""
-    from markdown_it import MarkdownIt
+    from markdown_it import MarkdownIt  # rich needs it, and the virtual environment has it pinned
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     head = f'<meta charset="utf-8"><title>Evaluation of forebay</title><style>{_STYLE}</style>'
