@@ -107,7 +107,7 @@ class Section:
         return [one for one in self.outcomes if one.failures]
 
 
-def run_cell(setting: Setting, cell: Cell, where: SlowTarget, timeout_s: float = 300) -> Outcome:
+def run_cell(setting: Setting, cell: Cell, where: SlowTarget, timeout_s: float = 900) -> Outcome:
     """Runs a cell natively and with forebay in turns. Never raises BenchError: failures are in the outcome."""
     outcome = Outcome(cell.name)
     for number, mode in in_turns(setting, setting.repetitions):

@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from cases import MIB, Setting, in_turns
+from cases import MIB, Setting
 from cells import Outcome, Section
 from plots import pyplot
 from runs import FOREBAY, NATIVE, BenchError, Places, Run, SlowTarget, WrongData, run, slow_target
 
 LAYOUTS = 192
+TOGETHER = 32  # in one start of the program
 RANKS = 2
 LATENCY = "0.5ms"
 AFTER = (
@@ -37,7 +38,7 @@ def layout_name(number: int) -> str:
 
 
 def layouts(setting: Setting, quick: bool) -> Section:
-    """Runs all layouts in one program, with the metadata block of the report; the whole run adds a large one."""
+    """Runs all layouts, with the metadata block of the report; the whole run adds a large one."""
     section = Section("layouts", "HDF5-IOTEST: 192 layouts", AFTER)
     sizes = (2, 2, 8, 64 << 10) if quick else (4, 4, 32, 1 << 20)
     with slow_target(setting.places, latency=LATENCY) as slow:
@@ -64,37 +65,44 @@ def _outcomes(
     arguments = [text for name, value in words.items() for text in (f"--{name}", str(value))]
     payload = RANKS * steps * arrays * edge * edge * 8
     found = [(Outcome(f"{layout_name(i)}, metadata block {metadata_block:,}"), {}) for i in range(LAYOUTS)]
-    for number, mode in in_turns(setting, 1):
-        folder = where.backing / f"layouts-{number}-{mode}"
-        folder.mkdir()
-        try:
-            _run_all(setting.places, mode, arguments, where, folder, found, payload)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    for first in range(0, LAYOUTS, TOGETHER):
+        setting.progress(f"layouts {first} to {first + TOGETHER - 1}")
+        chunk = found[first : first + TOGETHER]
+        for mode in (NATIVE, FOREBAY) if first // TOGETHER % 2 == 0 else (FOREBAY, NATIVE):
+            folder = where.backing / f"layouts-{first}-{mode}"
+            folder.mkdir()
+            try:
+                _run_chunk(
+                    setting.places, mode, arguments, (where.mounted / folder.name, folder), first, chunk, payload
+                )
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
     return found
 
 
-def _run_all(
+def _run_chunk(
     places: Places,
     mode: str,
     arguments: list[str],
-    where: SlowTarget,
-    folder: Path,
-    found: list[tuple[Outcome, dict[str, int]]],
+    folders: tuple[Path, Path],
+    first: int,
+    chunk: list[tuple[Outcome, dict[str, int]]],
     payload: int,
 ) -> None:
-    """Writes and reads all layouts in one mode. Where wrong data ends the program, tries each layout alone."""
-    command = [places.program("layouts"), *arguments]
-    mounted, behind = where.mounted / folder.name / "data", folder / "data"
+    """Writes and reads the layouts from `first` on in one mode. Where that fails, tries each of them alone."""
+    command, part = [places.program("layouts"), *arguments], ["--first", str(first), "--count", str(len(chunk))]
+    files = [str(folder / "data") for folder in folders]
     try:
-        one = run(places, mode, [*command, "--file", str(mounted)], ranks=RANKS, timeout_s=1800)
-        checked = run(places, NATIVE, [*command, "--file", str(behind), "--verify"], ranks=RANKS, timeout_s=600)
-    except BenchError:
-        _each_alone(places, mode, command, (mounted, behind), found)
+        one = run(places, mode, [*command, *part, "--file", files[0]], ranks=RANKS, timeout_s=1800)
+        checked = run(places, NATIVE, [*command, *part, "--file", files[1], "--verify"], ranks=RANKS, timeout_s=600)
+    except BenchError as error:
+        _each_alone(places, mode, command, folders, first, chunk)
+        if not any(outcome.failures for outcome, _ in chunk):  # they fail together only
+            _count_failure(chunk[0][0], error, mode)
         return
-    for i, (outcome, file_sizes) in enumerate(found):
-        _count(outcome, file_sizes, mode, one, i, one.figures["layouts"][i], payload)
-        outcome.compared_bytes += checked.figures["compared"] // LAYOUTS
+    for i, (outcome, file_sizes) in enumerate(chunk):
+        _count(outcome, file_sizes, mode, one, first + i, one.figures["layouts"][i], payload)
+        outcome.compared_bytes += checked.figures["compared"] // len(chunk)
 
 
 def _count(
@@ -112,21 +120,29 @@ def _count(
 
 
 def _each_alone(
-    places: Places, mode: str, command: list[str], files: tuple[Path, Path], found: list[tuple[Outcome, dict[str, int]]]
+    places: Places,
+    mode: str,
+    command: list[str],
+    folders: tuple[Path, Path],
+    first: int,
+    chunk: list[tuple[Outcome, dict[str, int]]],
 ) -> None:
     """Runs the layouts one by one in fresh files, to learn which of them fail."""
-    mounted, behind = (path.with_name("alone") for path in files)
-    for i, (outcome, _) in enumerate(found):
-        alone = ["--first", str(i), "--count", "1"]
+    files = [str(folder / "alone") for folder in folders]
+    for i, (outcome, _) in enumerate(chunk):
+        alone = ["--first", str(first + i), "--count", "1"]
         try:
-            outcome.count(run(places, mode, [*command, "--file", str(mounted), *alone], ranks=RANKS).figures)
-            outcome.count(
-                run(places, NATIVE, [*command, "--file", str(behind), "--verify", *alone], ranks=RANKS).figures
-            )
-        except WrongData as error:
-            outcome.count_wrong(error, mode)
+            outcome.count(run(places, mode, [*command, "--file", files[0], *alone], ranks=RANKS).figures)
+            outcome.count(run(places, NATIVE, [*command, "--file", files[1], "--verify", *alone], ranks=RANKS).figures)
         except BenchError as error:
-            outcome.failures.append(str(error))
+            _count_failure(outcome, error, mode)
+
+
+def _count_failure(outcome: Outcome, error: BenchError, mode: str) -> None:
+    if isinstance(error, WrongData):
+        outcome.count_wrong(error, mode)
+    else:
+        outcome.failures.append(str(error))
 
 
 def _sizes_table(found: list[tuple[Outcome, dict[str, int]]], metadata_block: int) -> list[Sequence[str]]:

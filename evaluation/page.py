@@ -58,13 +58,14 @@ def markdown(folder: Path, command: str, facts: dict[str, str], sections: Sequen
 
 
 def _summary(section: Section) -> list[str]:
+    compared = sum(one.compared_bytes for one in section.outcomes)
     ratios = [one.ratio for one in section.outcomes if one.ratio is not None]
     return [
         section.title,
         f"{section.wrong_bytes:,}",
         f"{len(section.outcomes):,}",
         f"**{len(section.failed):,}**" if section.failed else "0",
-        shown_bytes(sum(one.compared_bytes for one in section.outcomes)),
+        shown_bytes(compared) if compared else "–",
         f"{statistics.median(ratios):.2f}" if ratios else "not measured" if section.not_measured else "–",
     ]
 
@@ -97,7 +98,7 @@ def _row(one: Outcome) -> list[str]:
     return [
         one.name,
         f"**{one.wrong_bytes:,}**" if one.wrong_bytes else "0",
-        shown_bytes(one.compared_bytes),
+        shown_bytes(one.compared_bytes) if one.compared_bytes else "–",
         _seconds(native),
         _seconds(forebay),
         "–" if one.ratio is None else f"{one.ratio:.2f}",
