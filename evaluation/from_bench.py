@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import statistics
@@ -13,7 +14,7 @@ from pathlib import Path
 from cases import SLOW_LATENCY, Setting
 from cells import Cell, Outcome, Section, shown_bytes
 from figures import Result
-from parallel_cases import COLLECTIVE_PROGRAMS
+from parallel_cases import COLLECTIVE_PROGRAMS, QUICK_REPETITIONS
 from runs import FOREBAY, NATIVE, BenchError
 from writing_sections import run_cells
 
@@ -25,10 +26,11 @@ HEADINGS = ["figure", "native", "forebay", "forebay ÷ native"]
 
 
 def bench_section(case: Callable[[Setting], Result], after: str) -> Callable[[Setting, bool], Section]:
-    """Returns a section that runs a case of bench/. Its quick sizes are those of few repetitions."""
+    """Returns a section that runs a case of bench/, whose sizes are small if repetitions are few."""
 
     def section(setting: Setting, quick: bool) -> Section:
-        result = case(setting)
+        repetitions = setting.repetitions if quick else QUICK_REPETITIONS + 1
+        result = case(dataclasses.replace(setting, repetitions=repetitions))
         picture = setting.figures / f"{result.name}.png"
         return Section(
             result.name,

@@ -106,7 +106,9 @@ def e3sm(setting: Setting, quick: bool) -> Section:
     )
     # Natively an independent write makes an operation of each piece; so those have fewer variables.
     sizes = ("--flat", "16", "--deep", "8", "--records", "2") if quick else ("--flat", "320", "--deep", "64")
-    fewer = ("--flat", "4", "--deep", "1", "--levels", "8") if quick else ("--flat", "16", "--deep", "1")
+    fewer = (
+        ("--flat", "4", "--deep", "1", "--levels", "8") if quick else ("--flat", "8", "--deep", "1", "--levels", "24")
+    )
     ways = {"collective": sizes, "independent": (*fewer, "--independent")}
     cells = [
         Cell(f"{kind.upper()}, {what}", "e3sm_io", ("--case", kind, *words), RANKS, seconds=with_reads_s)
