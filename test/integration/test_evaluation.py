@@ -4,7 +4,6 @@ import importlib.machinery
 import importlib.util
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from connector_environment import ROOT
