@@ -1,4 +1,4 @@
-"""A process that stores bytes is killed under a program, and comes back. Each flushed byte is kept, or the loss is told."""
+"""A process that stores bytes is killed under a program, and comes back. No flushed byte may be lost untold."""
 
 from __future__ import annotations
 
