@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,10 +40,22 @@ def native(**more: str) -> dict[str, str]:
     return {**plain, **more}
 
 
+def staging_area(folder: Path, name: str = "staging-area") -> Path:
+    """A folder's staging area. With FOREBAY_TEST_AREAS it lies there, and the folder has a link to it.
+
+    So the files of a test may be on another file system, and the staging area stays on this node.
+    """
+    area, areas = folder / name, os.environ.get("FOREBAY_TEST_AREAS")
+    if areas and not area.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        area.symlink_to(tempfile.mkdtemp(prefix="area-", dir=areas))
+    area.mkdir(parents=True, exist_ok=True)
+    return area
+
+
 def staged(folder: Path, info: str = "", **more: str) -> dict[str, str]:
     """The environment with the connector on; staging area and statistics are in `folder`."""
-    area = folder / "staging-area"
-    area.mkdir(parents=True, exist_ok=True)
+    area = staging_area(folder)
     return native(
         **{
             "HDF5_VOL_CONNECTOR": f"forebay {info}".strip(),

@@ -136,7 +136,9 @@ class Programs:
     ) -> Outcome:
         """Runs the seeds, if one of them kills the process then the rest in a new one."""
         outcome = Outcome()
-        staging = folder.with_name(folder.name + "-staging")
+        # Staging areas stay on this node if the files are elsewhere.
+        areas = os.environ.get("FOREBAY_TEST_AREAS")
+        staging = Path(areas or folder.parent) / (folder.name + "-staging")
         (staging / "nls").mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
         first = seeds.start

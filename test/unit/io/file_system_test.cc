@@ -14,17 +14,25 @@ constexpr std::uint64_t kFuse = 0x65735546;
 TEST(FileSystem, versions_are_sure_where_servers_keep_times_and_numbers) {
     for (const std::uint64_t magic : {0x0BD00BD0U, 0x47504653U, 0x6969U, 0x19830326U, 0x00C36400U})
         EXPECT_TRUE(has_sure_versions(magic, "")) << std::hex << magic;
-    for (const char* const type : {"fuse.glusterfs", "fuse.juicefs", "fuse.ceph-fuse"})
+    for (const char* const type : {"fuse.juicefs", "fuse.ceph-fuse"})
         EXPECT_TRUE(has_sure_versions(kFuse, type)) << type;
 }
 
 TEST(FileSystem, versions_are_not_sure_on_any_other) {
     EXPECT_FALSE(has_sure_versions(kFuse, "fuse.squashfuse"));
+    EXPECT_FALSE(has_sure_versions(kFuse, "fuse.glusterfs")) << "its shards are overwritten without new times";
     EXPECT_FALSE(has_sure_versions(kFuse, "fuse"));
     EXPECT_FALSE(has_sure_versions(kFuse, ""));
     EXPECT_FALSE(has_sure_versions(0x517B, "")) << "SMB: clients make numbers up";
     EXPECT_FALSE(has_sure_versions(0x73717368, "")) << "squashfs";
     EXPECT_FALSE(has_sure_versions(0x12345, "lustre")) << "an unknown number";
+}
+
+TEST(FileSystem, clients_that_write_behind_set_times_later) {
+    EXPECT_EQ(times_kind(0x6969U, ""), TimesKind::kLazy);
+    EXPECT_EQ(times_kind(kFuse, "fuse.glusterfs"), TimesKind::kLazy);
+    EXPECT_EQ(times_kind(kFuse, "fuse.ceph-fuse"), TimesKind::kServed);
+    EXPECT_EQ(times_kind(0xEF53U, ""), TimesKind::kExact);
 }
 
 TEST(FileSystem, the_type_is_that_of_the_mount_with_the_device_number) {

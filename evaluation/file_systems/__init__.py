@@ -1,0 +1,1 @@
+"""Runs forebay on distributed file systems that this machine serves to itself."""
