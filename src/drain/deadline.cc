@@ -11,7 +11,7 @@ namespace forebay::drain {
 namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-constexpr std::uint64_t kMeasuredNs = 30 * kNsPerSecond;   // then what was measured counts half
+constexpr std::uint64_t kMeasuredNs = 30 * kNsPerSecond;   // older measurements then count half
 constexpr std::uint64_t kUnmeasuredNs = 60 * kNsPerSecond;
 
 std::string duration_text(std::uint64_t ns) {
@@ -22,7 +22,7 @@ std::string duration_text(std::uint64_t ns) {
 
 }   // namespace
 
-// Writes end in about the order in which they are told: of one that overlaps those before, what is new counts.
+// Writes end in about the order of these calls. Of overlapping writes only the new time counts.
 void Deadline::wrote(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     const std::uint64_t from = std::max(begin_ns, busy_until_ns_);

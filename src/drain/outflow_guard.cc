@@ -12,7 +12,7 @@ namespace forebay::drain {
 
 namespace {
 
-// Asks the server, as a client may answer from its own memory. Without times the size has to do.
+// Asks the server, since a client may answer from its cache. Without times the size must do.
 Result<io::FileState> look_at(io::File& target) {
     auto now = target.state(io::File::Ask::kOfServer);
     if (now || now.status().code() != Code::kUnsupported) return now;
@@ -21,7 +21,7 @@ Result<io::FileState> look_at(io::File& target) {
     return io::FileState{.size = size.value()};
 }
 
-// Returns true if the target has the bytes that were written last, as far as no later write has overwritten them.
+// Returns true if the target has the samples of the last writes that no later write has overwritten.
 Result<bool> has_samples(io::File& target, const log::TargetState& known) {
     std::array<std::byte, log::kSampleMax> bytes;
     for (std::size_t i = 0; i < known.samples.size(); ++i) {
@@ -126,8 +126,7 @@ Status Outflow::begin_turn(io::File& target) noexcept {
     return looked;
 }
 
-// A time that another program has set is set again, after each turn: a program that looks meanwhile finds it, and so
-// does recovery.
+// Restores a time that another program has set after each turn, for programs and recovery to find.
 Status Outflow::look_after_turn(io::File& target) {
     auto now = look_at(target);
     if (!now) return now.status();

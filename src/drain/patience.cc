@@ -7,7 +7,7 @@ namespace forebay::drain {
 namespace {
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
-// So long work may wait for a thread before there is one more.
+// The time that work waits before another thread is added.
 constexpr std::uint64_t kAssistAfterNs = kSecondNs / 2;
 
 }   // namespace
