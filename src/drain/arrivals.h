@@ -30,9 +30,9 @@ struct AwaitedCall {
 
 class Arrivals {
   public:
-    // `path` and `bytes` are for messages. All arguments but `process` outlive this.
-    Arrivals(const Process& process, const index::StagedBytes& bytes, const std::string& path) noexcept
-        : process_(process), bytes_(bytes), path_(path) {}
+    // `path` and `bytes` are for messages. All arguments but `context` outlive this.
+    Arrivals(const DrainContext& context, const index::StagedBytes& bytes, const std::string& path) noexcept
+        : context_(context), bytes_(bytes), path_(path) {}
     // Begins with a target for which no flush has waited in vain.
     void open() noexcept { size_late_at_ = UINT64_MAX; }
 
@@ -40,7 +40,7 @@ class Arrivals {
     // Wakes the waiting threads without an arrival: segments are free, or a sync has ended.
     void announce_unpinned() noexcept { ended_.notify_all(); }
     // Call when bytes or a size have reached the target.
-    void note_progress() noexcept { progress_ns_ = process_.progress.clock().now_ns(); }
+    void note_progress() noexcept { progress_ns_ = context_.progress.clock().now_ns(); }
 
     Status await(Mutex& mutex, const std::function<bool()>& over) REQUIRES(mutex);
     Status await_next(Mutex& mutex) REQUIRES(mutex);
@@ -62,7 +62,7 @@ class Arrivals {
     [[nodiscard]] bool sync_hangs() const noexcept { return sync_ && sync_->given_up && !sync_->done; }
 
   private:
-    const Process process_;
+    const DrainContext context_;
     const index::StagedBytes& bytes_;
     const std::string& path_;
     Condition ended_;

@@ -16,20 +16,21 @@ constexpr std::chrono::milliseconds kShownWithin{20};
 
 }   // namespace
 
-Outflow::Outflow(const Process& process, index::StagedBytes& bytes, DrainListener& listener, const std::string& path)
-    : process_(process),
+Outflow::Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener,
+                 const std::string& path)
+    : context_(context),
       listener_(listener),
       path_(path),
       bytes_(bytes),
       target_(listener),
-      queue_(bytes, process.options.drain_threads),
-      failures_(process.options.on_error == OnError::kRetry),
-      arrivals_(process, bytes, path),
-      planner_({process.options, listener, bytes, facts_, target_, failures_, queue_}) {}
+      queue_(bytes, context.options.drain_threads),
+      failures_(context.options.on_error == OnError::kRetry),
+      arrivals_(context, bytes, path),
+      planner_({context.options, listener, bytes, facts_, target_, failures_, queue_}) {}
 
 void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& traits, std::uint64_t size,
                    std::uint64_t log_mount) {
-    facts_.open(traits, process_.options);
+    facts_.open(traits, context_.options);
     turns_.open();
     failures_.open();
     arrivals_.open();
@@ -41,7 +42,7 @@ void Outflow::share(group::RecordOrder& order, std::size_t processes, bool at_on
     planner_.share(order, at_once);
     // Each of the processes would have a write in flight.
     queue_.concurrency().drain_for(processes, facts_.waited_for());
-    process_.scheduler.allow(processes);
+    context_.scheduler.allow(processes);
 }
 
 // ---- commits ---------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ void Outflow::make_good() {
 
 Status Outflow::drain(std::uint64_t below) {
     planner_.demand_all();
-    if (listener_.backlog().ready_bytes > 2 * process_.options.write_max) {
+    if (listener_.backlog().ready_bytes > 2 * context_.options.write_max) {
         const Unlocked meanwhile(mutex_);
         wake();
     }

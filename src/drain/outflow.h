@@ -45,11 +45,11 @@
 
 namespace forebay::drain {
 
-class Outflow final : public Source {
+class Outflow final : public WorkSource {
   public:
-    // Drains the ready bytes of `bytes`, which this lock guards. All arguments but `process` outlive the outflow.
+    // Drains the ready bytes of `bytes`, which this lock guards. All arguments but `context` outlive the outflow.
     // `path` is for messages.
-    Outflow(const Process& process, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
+    Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
     Outflow(const Outflow&) = delete;
     Outflow& operator=(const Outflow&) = delete;
 
@@ -79,7 +79,7 @@ class Outflow final : public Source {
     void share(group::RecordOrder& order, std::size_t processes, bool at_once) REQUIRES(mutex_);
     // Drains behind a close until the next `open`: other programs may write the file, and a change by one stops the
     // drain.
-    void guard() REQUIRES(mutex_);
+    void begin_turns() REQUIRES(mutex_);
 
     // ---- draining -------------------------------------------------------------------------------
 
@@ -166,9 +166,9 @@ class Outflow final : public Source {
     void complete_sync(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(mutex_);
 
     [[nodiscard]] std::shared_ptr<Outflow> self() { return {listener_.hold(), this}; }
-    [[nodiscard]] WaitClock& clock() const noexcept { return process_.progress.clock(); }
+    [[nodiscard]] WaitClock& clock() const noexcept { return context_.progress.clock(); }
 
-    const Process process_;
+    const DrainContext context_;
     DrainListener& listener_;
     const std::string& path_;
 

@@ -43,7 +43,7 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-void Outflow::guard() {
+void Outflow::begin_turns() {
     planner_.drop_planned();
     turns_.begin(target_, planner_.shared());
 }
@@ -75,8 +75,8 @@ void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept
 Status Outflow::others_changed() {
     target_.note_foreign_change();
     return {Code::kUnsupported,
-            fmt::format("{}: another program has changed it since its close: {}; that is left as it is, and what had "
-                        "not drained stays in the log",
+            fmt::format("{}: another program has changed it since its close: {}; forebay leaves the file as it is, and "
+                        "the bytes that had not drained stay in the log",
                         path_, turns_.guard().why()),
             log::kChangedByOthers};
 }

@@ -128,7 +128,7 @@ void Outflow::end_bypass(ByteRange range, bool written) noexcept {
 // ---- durability ------------------------------------------------------------------------------------
 
 void Outflow::complete_sync(AwaitedCall& call, const Status& outcome) noexcept {
-    if (outcome) process_.progress.note();
+    if (outcome) context_.progress.note();
     const LockGuard lock(mutex_);
     listener_.synced();
     if (outcome) {
@@ -152,7 +152,7 @@ Status Outflow::sync_by_drain_thread() {
     arrivals_.begin_sync(mine);
     {
         const Unlocked meanwhile(mutex_);
-        process_.scheduler.carry_out(std::move(work));
+        context_.scheduler.carry_out(std::move(work));
     }
     const Status waited = arrivals_.await(mutex_, [&mine] { return mine->done; });
     mine->given_up = !waited;

@@ -173,7 +173,7 @@ bool Outflow::given_up() const noexcept {
     return listener_.given_up();
 }
 
-Source::Taken Outflow::take() {
+WorkSource::Taken Outflow::take() {
     Taken taken;
     bool nothing_left;
     {
@@ -188,7 +188,7 @@ Source::Taken Outflow::take() {
     return taken;
 }
 
-Source::Taken Outflow::take_next() {
+WorkSource::Taken Outflow::take_next() {
     if (!listener_.drains() || failures_.halted() || queue_.resizing() || !queue_.has_room() || pausing() ||
         turns_.closed())
         return {};
@@ -216,7 +216,7 @@ Source::Taken Outflow::take_next() {
     return {std::move(work), more};
 }
 
-Source::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told) {
+WorkSource::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told) {
     // Other processes may bypass the log after the commit. Earlier records were followed, and end below `size`.
     auto work = std::make_unique<ResizeWork>(
         self(), target_.file(), ResizeWork::Change{target_.size(), size, target_.others_write(), turns_.next()},
@@ -228,7 +228,7 @@ Source::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCa
 
 void Outflow::wake() {
     const std::shared_ptr<Outflow> mine = self();
-    if (process_.scheduler.wake(mine)) return;
+    if (context_.scheduler.wake(mine)) return;
     // Without a thread this one does the work. The ends of its writes call `wake` again.
     thread_local bool draining = false;
     if (draining) return;
@@ -245,7 +245,7 @@ void Outflow::wake() {
 // which saves a wakeup.
 void Outflow::carry_out(Taken taken) {
     const Unlocked meanwhile(mutex_);
-    if (facts_.may_hang()) process_.scheduler.carry_out(std::move(taken.work));
+    if (facts_.may_hang()) context_.scheduler.carry_out(std::move(taken.work));
     else taken.work->run();
 }
 
@@ -255,7 +255,7 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
                        const std::vector<ByteRange>& unreadable, bool begun) {
     if (outcome) {
         listener_.reached(cost.begin_ns, cost.end_ns, write.range);
-        process_.progress.note();
+        context_.progress.note();
     }
     bool more = false, settled = false;
     {
@@ -291,7 +291,7 @@ void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexc
 
 void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun,
                               AwaitedCall* told) {
-    if (outcome) process_.progress.note();
+    if (outcome) context_.progress.note();
     {
         const LockGuard lock(mutex_);
         queue_.set_resizing(false);

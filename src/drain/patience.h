@@ -32,7 +32,7 @@ class Progress {
 };
 
 // The parts that the outflows of a process share.
-struct Process {
+struct DrainContext {
     const Options& options;
     Scheduler& scheduler;
     Progress& progress;
@@ -41,7 +41,7 @@ struct Process {
 class Wait {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
-    explicit Wait(const Process& process) noexcept;
+    explicit Wait(const DrainContext& context) noexcept;
 
     // Returns true if no target was reached for the time in option patience, since the wait began. After a moment it
     // asks for one more drain thread, and again while no target is reached, because that thread may hang as well.
@@ -52,7 +52,7 @@ class Wait {
     [[nodiscard]] TimePoint until() const noexcept;
 
   private:
-    Process process_;
+    DrainContext context_;
     const std::uint64_t patience_ns_;   // 0: without end
     std::uint64_t since_ns_;            // the begin, or the last progress
     std::uint64_t assist_at_ns_;        // 0: no work waits for a thread

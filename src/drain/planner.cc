@@ -156,7 +156,7 @@ bool Planner::look_again() noexcept {
            parts_.target.size() < parts_.listener.backlog().committed_size;
 }
 
-Planner::Pressed Planner::press() {
+Planner::RoomDrain Planner::drain_for_room() {
     Failures& failures = parts_.failures;
     failures.end_pause();   // a writer without room cannot wait for this file
     paused_ = false;

@@ -58,10 +58,10 @@ class Planner {
     // writes in flight.
     [[nodiscard]] bool look_again() noexcept;
     // A writer needs room: makes the drain urgent.
-    struct Pressed {
+    struct RoomDrain {
         bool wants_thread = false, under_way = false;
     };
-    Pressed press();
+    RoomDrain drain_for_room();
 
     // True if all ready bytes go, however few.
     [[nodiscard]] bool urgent() const noexcept { return urgent_; }
@@ -73,7 +73,7 @@ class Planner {
     }
     void hurry() noexcept { urgent_ = parts_.listener.backlog().any_ready || parts_.target.cut_due().has_value(); }
 
-    // Plans no write until `resume`, `press` or `Outflow::drain`. Planned writes go on.
+    // Plans no write until `resume`, `drain_for_room` or `Outflow::drain`. Planned writes go on.
     void pause() noexcept { paused_ = !at_once_; }
     [[nodiscard]] bool paused() const noexcept { return paused_; }
     // Returns true if a thread is wanted.

@@ -6,7 +6,7 @@ namespace forebay::drain {
 
 Scheduler::Scheduler(std::size_t threads) : engine_({.threads_max = threads}) {}
 
-bool Scheduler::wake(const std::shared_ptr<Source>& source) {
+bool Scheduler::wake(const std::shared_ptr<WorkSource>& source) {
     if (source->queued_.exchange(true)) return true;   // a thread is about to take from it
     try {
         const task::Submitted queued = engine_.submit({.run = [this, source] {
@@ -36,11 +36,11 @@ void Scheduler::carry_out(std::unique_ptr<Work> work) {
     (shared ? *shared : *work).run();
 }
 
-void Scheduler::serve(const std::shared_ptr<Source>& source) {
+void Scheduler::serve(const std::shared_ptr<WorkSource>& source) {
     // Clear it before take(). Then take() sees changes of callers that found the source queued, and later callers queue
     // it.
     source->queued_.exchange(false);
-    Source::Taken taken;
+    WorkSource::Taken taken;
     try {
         taken = source->take();
         if (taken.more) wake(source);

@@ -24,9 +24,9 @@ class Work {
     virtual void run() noexcept = 0;
 };
 
-class Source {
+class WorkSource {
   public:
-    virtual ~Source() = default;
+    virtual ~WorkSource() = default;
     struct Taken {
         std::unique_ptr<Work> work;   // null: no work now
         bool more = false;            // another thread would find work too
@@ -50,7 +50,7 @@ class Scheduler {
 
     // Queues `source` unless it is queued. Returns false if there is no thread or no memory; the caller then drains by
     // itself.
-    bool wake(const std::shared_ptr<Source>& source);
+    bool wake(const std::shared_ptr<WorkSource>& source);
 
     // Gives the work to a thread and returns at once. Without a thread it runs the work itself.
     void carry_out(std::unique_ptr<Work> work);
@@ -66,7 +66,7 @@ class Scheduler {
     void forget_threads() noexcept { engine_.forget_threads(); }
 
   private:
-    void serve(const std::shared_ptr<Source>& source);
+    void serve(const std::shared_ptr<WorkSource>& source);
 
     task::Engine engine_;
 };
