@@ -72,7 +72,7 @@ class Failures {
     [[nodiscard]] const Status& target_lost() const noexcept { return target_lost_; }
     void lose_target(const Status& failure, const std::string& path) noexcept {
         try {
-            target_lost_ = failure.with_context("what was written to " + path + " may not have reached its device");
+            target_lost_ = failure.with_context("bytes written to " + path + " may not have reached its device");
         } catch (const std::bad_alloc&) {
             target_lost_ = copy_of(failure, kFailed);
         }

@@ -105,7 +105,7 @@ Status Outflow::look_before_turn(io::File& target) {
         turns_.guard().accept(now.value());
         return Status::ok();
     }
-    turns_.guard().reject("its times were set, and what was written to it last is not there");
+    turns_.guard().reject("its times were set, and the last bytes written to it are not there");
     return others_changed();
 }
 

@@ -46,7 +46,7 @@ class Wait {
     // Returns true if no target was reached for the time in option patience, since the wait began. After a moment it
     // asks for one more drain thread, and again while no target is reached, because that thread may hang as well.
     [[nodiscard]] bool over();
-    // The same for one target, last reached at `progress_ns`.
+    // `over` for one target, last reached at `progress_ns`.
     [[nodiscard]] bool over(std::uint64_t progress_ns);
     // The time of the next call of `over`, if no event wakes the thread before; `max`: never.
     [[nodiscard]] TimePoint until() const noexcept;

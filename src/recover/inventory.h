@@ -47,7 +47,7 @@ struct FoundDirectory {
     std::vector<ledger::FileCounters> open_files;   // from the ledger, if readable
     bool has_ledger = false;                        // the ledger is readable
     std::uint64_t files_without_slot = 0, wrote_ns = 0;
-    // Of a dead process:
+    // For a dead process:
     std::unique_ptr<io::File> pool;   // null: there is no log
     std::vector<log::ScannedLog> logs;
     std::vector<FoundBoard> boards;

@@ -328,8 +328,8 @@ class Recovery {
         give_back(session, report);
     }
 
-    // The file's name is gone. Its log is void only with a proof that the file has no other name: it was unlinked at
-    // the process's last look, a later file has its number, or a search covered its whole file system.
+    // The file's name is gone. Its log is void only with a proof that the file has no other name. It was unlinked at
+    // the process's last look, or a later file has its number, or a search covered its whole file system.
     bool is_gone(const Session& session, const io::Search& found) const {
         if (found.everywhere) return true;
         const std::optional<log::TargetState>& known = session.logs.front().log->state;

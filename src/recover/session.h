@@ -29,7 +29,7 @@ namespace forebay::recover {
 
 // The reason why the target, or a file beside it, cannot be opened or written.
 [[nodiscard]] Reason reason_of(const Status& status) noexcept;
-// The same for a write, during which other programs may change the target (witnessed_target.h).
+// The reason of a failed write, during which other programs may change the target (witnessed_target.h).
 [[nodiscard]] Reason reason_of_failed_write(const Status& status) noexcept;
 
 // Notes in the ledger that recovery writes now, so that no later recovery takes its writes for another program's.

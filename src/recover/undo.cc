@@ -94,7 +94,7 @@ Status add_first(ExtentMap<First>& first, const Candidate& candidate, std::span<
             else if (!equal.value())
                 failure = Status(Code::kCorrupt,
                                  fmt::format("ranks {} and {} overwrote bytes {} to {} without a flush in between; "
-                                             "nobody can tell what was there before",
+                                             "the bytes before are unknown",
                                              there.member, member, range.begin, range.end));
         },
         [&](ByteRange gap) { gaps.push_back(gap); });

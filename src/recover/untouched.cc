@@ -146,7 +146,7 @@ Status check_busy(const TargetState& known, const io::FileState& now, io::File& 
             "it has {} bytes; it had {} before the write that the process that died had begun, and has nothing of that",
             now.size, *size));
     if (samples.value().missing)
-        return touched("what the process that died had written to it last is not in it any more");
+        return touched("it no longer has the last bytes that the process that died had written");
     if (!written) return Status::ok();
     // A local file gets its time before the first byte. A writer killed in between leaves only the time.
     const bool at_once = exact && now.modified_ns <= known.begun_ns + kBeginsWithinNs;
