@@ -106,7 +106,8 @@ constexpr std::array kTable{
     OptionSpec{"node", kString, "", "", 0, 0, "",
                "Name of this process's node; processes of one name share what they stage. Empty: the machine."},
     OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",
-               "After a crash, files that several nodes write with MPI are:\nfast: as far as their bytes had drained\n"
+               "After a crash, files that several nodes write with MPI are:\n"
+               "fast: as mpio would have left them, after recovery on every node\n"
                "consistent: at their last flush, after recovery on every node; bytes are copied before they are "
                "overwritten"},
     OptionSpec{

@@ -8,7 +8,7 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint64_t kLooks = 8;   // at what is old, while the program passes as many bytes as the buffer may hold
+constexpr std::uint64_t kLooks = 8;   // checks for old ranges while the program passes bytes_max_ bytes
 
 }   // namespace
 
@@ -75,7 +75,7 @@ void AheadBuffer::give_up(std::uint64_t begin) noexcept {
     fetched_.notify_all();
 }
 
-// The bytes are copied without the lock; a range that is dropped meanwhile lives until then.
+// Copies without the lock; a range dropped meanwhile lives until then.
 AheadBuffer::Part AheadBuffer::read(std::uint64_t offset, io::MutableBytes into) noexcept {
     Part part;
     Bytes bytes;
@@ -122,7 +122,7 @@ void AheadBuffer::note_passed(ByteRange range) noexcept {
     if (passed_bytes_ - looked_at_ >= bytes_max_ / kLooks) drop_old();
 }
 
-// Returns whether the range was dropped. What is being fetched stays until then: its room is taken.
+// Returns true if the range was dropped. A range being fetched stays until then, since its room is taken.
 bool AheadBuffer::count_read(Ranges::iterator held, std::uint64_t bytes) noexcept {
     held->second.left -= std::min(held->second.left, bytes);
     if (held->second.left > 0 || held->second.bytes == nullptr) return false;
@@ -147,7 +147,6 @@ void AheadBuffer::drop(Ranges::iterator held) noexcept {
     ranges_.erase(held);
 }
 
-// Bytes whose fetch is under way are dropped when they come.
 void AheadBuffer::clear() noexcept {
     const std::lock_guard lock(mutex_);
     for (auto held = ranges_.begin(); held != ranges_.end();) {

@@ -69,7 +69,7 @@ void CachedFile::read_by(std::unique_ptr<SmallCopy> copy) noexcept {
     counters_->settle(Aside::kNone);
 }
 
-// The thread whose read shows that caching pays makes the replica. Other threads read on meanwhile.
+// The thread whose read shows that caching pays makes the replica. Other threads read on.
 Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableBytes into) {
     if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_ &&
         attach(Cause::kThere))
@@ -94,7 +94,7 @@ Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableB
 bool CachedFile::attach(Cause cause) noexcept {
     std::unique_lock lock(attaching_, std::defer_lock);
     if (cause == Cause::kWanted) lock.lock();
-    else if (!lock.try_lock()) return false;   // another thread is at it
+    else if (!lock.try_lock()) return false;   // another thread attaches
     if (live() != nullptr) return true;
     Attached made{.replica = nullptr, .why = Aside::kFault};
     const Status done = attempt([&] {
@@ -233,7 +233,7 @@ void CacheCounters::count_into(area::ReadTally& tally) noexcept {
 
 void CacheCounters::step_aside(Aside why) noexcept {
     if (aside.exchange(why, std::memory_order_relaxed) == why || sums == nullptr) return;
-    // An earlier reason stays counted: in a forked child it is the parent's.
+    // The earlier reason stays counted: in a forked child it is the parent's.
     sums->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
 }
 void CacheCounters::settle(Aside why) noexcept { aside.store(why, std::memory_order_relaxed); }

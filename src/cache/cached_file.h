@@ -1,17 +1,16 @@
-// A file that is read from its replica on the staging area where that has the bytes, and from its source otherwise.
+// A file that is read from its replica on the staging area or, where that lacks the bytes, from its source.
 //
-// A decorator of io::File: whoever reads does not know which of the two answers. What is asked for comes first: a miss
-// reads just that from the source and returns. Storing it, and reading ahead, is done by tasks, under a byte budget. A
-// fault of the cache is never the reader's: the source is read instead, and the reason is counted. docs/read-cache.md.
+// A decorator of io::File. A miss reads only the requested bytes from the source and returns. Tasks store them and read
+// ahead, within a byte budget. Errors of the cache are no errors of a read: it reads the source, and the cache counts
+// the reason. docs/read-cache.md.
 //
-// A file may be on trial first: its source is read, without a replica, until its reads show that one pays
-// (cache/trial.h) or the program asks for something that takes one. Until then nothing of it is on the staging area.
+// A file may start on trial: reads go to the source until they show that a replica pays (cache/trial.h), or the program
+// asks for it. Until then nothing of the file is on the staging area.
 //
-// Thread-safety: any thread may read, concurrently. A hit takes no lock and allocates no memory, unless the file has
-// joined peers, its order is known (`prefetch`), or the replica's descriptor is not kept open. A forked child stores
-// nothing: it reads the source, or asks the servers of `read_cache_servers`. Writes fail with kUnsupported. Blocks on
-// the source, and also on the staging area, on another process that fetches the same bytes, and on peers. The
-// destructor blocks as `close` does.
+// Thread-safe: reads run concurrently. A hit takes no lock and allocates no memory, unless the file has peers or a
+// known order (`prefetch`), or the replica's descriptor is not kept open. A forked child stores nothing: it reads the
+// source, or asks the servers of `read_cache_servers`. Writes fail with kUnsupported. Blocks on the source, the staging
+// area, another process that fetches the same bytes, and peers. The destructor blocks as `close` does.
 #pragma once
 
 #include <atomic>
@@ -33,24 +32,24 @@
 
 namespace forebay::cache {
 
-// Why bytes of a file are not stored in the cache, or not read from it.
+// The reason why the cache does not store or read bytes of a file.
 enum class Aside : std::uint32_t {
     kNone,
     kYoung,     // its last change is too recent: a further change might not show in its times
     kFast,      // its file system answers as fast as the replica would
-    kChanged,   // another version was seen
+    kChanged,   // it has another version
     kFull,      // no room
     kFault,     // the staging area failed
     kForked,    // a forked child
-    kUnsure,    // its file system may reuse an inode number and times for another content
+    kUnsure,    // its file system may reuse an inode number and times for other content
     kOnce,      // on trial: its reads have not shown that caching pays
     kSlow,      // the staging area answers slower than the file system
 };
 inline constexpr std::size_t kAsideCount = 10;
-// "young", "fast", ...: as statistics name it.
+// The name in statistics: "young", "fast", ...
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
-// A counter of one file. Each addition also goes to the process's sum, if `count_into` has set one.
+// A counter of one file. It also adds to the process's sum after `count_into`.
 class CacheCounter {
   public:
     void fetch_add(std::uint64_t more, std::memory_order order) noexcept {
@@ -70,44 +69,43 @@ class CacheCounter {
 
 struct CacheCounters {
     CacheCounter hit_bytes;                       // read from the replica
-    CacheCounter missed_bytes;                    // asked for, and read from the source
-    CacheCounter remote_bytes;                    // asked for, and given by another node
-    std::atomic<std::uint64_t> remote_ns{0};      // time spent on reads from other nodes
-    std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes that were not answered, or not in time
-    CacheCounter fetched_bytes;                   // read from the source, bytes around a request included
+    CacheCounter missed_bytes;                    // requested, and read from the source
+    CacheCounter remote_bytes;                    // requested, and received from another node
+    std::atomic<std::uint64_t> remote_ns{0};      // spent on reads from other nodes
+    std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes without an answer in time
+    CacheCounter fetched_bytes;                   // read from the source, with bytes around a request
     CacheCounter stored_bytes;
     std::atomic<std::uint64_t> ahead_bytes{0};      // of missed_bytes: fetched ahead into memory
     std::atomic<std::uint64_t> replaced_bytes{0};   // evicted for bytes that a known order uses sooner
-    std::atomic<std::uint64_t> waits{0};            // reads that waited for the fetch of another thread or process
+    std::atomic<std::uint64_t> waits{0};            // reads that waited for another thread's or process's fetch
     std::atomic<Aside> aside{Aside::kNone};         // the last reason
     area::ReadTally* sums = nullptr;
 
-    // Also adds to `tally` from now on. Call before the first read.
+    // Also adds to `tally`. Call before the first read.
     void count_into(area::ReadTally& tally) noexcept;
-    // Sets the reason without counting it. `ReadCache::note_closed` counts it if the file is still on trial.
+    // Sets the reason without counting it. `ReadCache::note_closed` counts it for a file on trial.
     void settle(Aside why) noexcept;
-    // Sets the reason and counts it in the process's sums, unless it is the current one.
+    // Sets the reason and counts it in the process's sums if it is new.
     void step_aside(Aside why) noexcept;
 };
 
 struct CachePolicy {
-    // Most bytes of the file that are read and not stored yet. Of these, three quarters may be fetched ahead into
-    // memory.
+    // Most bytes of the file that are read and not stored yet; three quarters of them may be fetched ahead into memory.
     std::uint64_t budget_bytes = 32 << 20;
-    std::shared_ptr<SharedBudget> shared{};   // the limit for all files of the process; null: no limit
+    std::shared_ptr<SharedBudget> shared{};   // limit for all files of the process; null: none
     std::uint64_t young_ns = 2'000'000'000;   // least age of the last change before bytes are stored
     std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
     std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
-    bool judge_speed = true;                  // step aside where the source is as fast as a replica
-    // A process may use the replica after the file is closed. Set if the file system's versions are sure.
+    bool judge_speed = true;                  // step aside if the source is as fast as a replica
+    // A process may use the replica after the close. Set if the file system's versions are sure.
     bool outlives_close = true;
-    bool read_ahead = true;                        // fetch what is likely to be asked for next
+    bool read_ahead = true;                        // fetch bytes that are likely to be requested next
     std::uint64_t sample_share = kSampleShare;     // read-ahead at random starts after 1 / sample_share of the file
     std::chrono::milliseconds close_max{10'000};   // longest wait of `close` for bytes that are being stored
-    std::uint64_t wait_min_ns = 1'000'000;         // least wait of a read for another process's fetch of the same bytes
-    // Least time between two version checks that a read makes itself. kOffsetMax: a read makes none.
+    std::uint64_t wait_min_ns = 1'000'000;         // least wait for another process's fetch of the same bytes
+    // Least time between two version checks by reads. kOffsetMax: reads make none.
     std::uint64_t look_every_ns = kOffsetMax;
-    // Least time between two version checks in the background. Used only if `look_every_ns` is kOffsetMax.
+    // Least time between two version checks in the background; used if `look_every_ns` is kOffsetMax.
     std::uint64_t look_behind_ns = kOffsetMax;
 };
 
@@ -115,17 +113,16 @@ class SmallCopy;
 
 class CachedFile final : public io::ForwardingFile {
   public:
-    // `source` is open for reading. `tasks` outlives this. `peers`: that any thread may ask, a forked child too.
+    // `source` is open for reading. `tasks` outlives this. Any thread, also in a forked child, may ask `peers`.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                const CachePolicy& policy, std::shared_ptr<Peers> peers = nullptr);
-    // Why `attach` is called.
     enum class Cause : std::uint8_t {
         kPays,     // the reads show that caching pays
-        kThere,    // a replica may exist already: open it, make none
+        kThere,    // use an existing replica, make none
         kWanted,   // the program asks for the cache
     };
-    // The replica of a file and its policy. If `replica` is null, `why` is the reason. After kYoung and kOnce later
-    // reads call `attach` again; after other reasons only a request of the program does.
+    // A replica and its policy or, if `replica` is null, the reason. After kYoung and kOnce later reads call `attach`
+    // again; after other reasons only a request of the program does.
     struct Attached {
         std::shared_ptr<Replica> replica;
         CachePolicy policy{};
@@ -133,20 +130,20 @@ class CachedFile final : public io::ForwardingFile {
         Aside why = Aside::kNone;
     };
     using Attach = std::function<Attached(Cause cause)>;
-    // Starts on trial. `trial` holds the reads of earlier opens of this file. If it is null, reads never cause caching;
-    // only a request of the program does. `attach` makes the replica. The reading or asking thread calls it, one call
-    // at a time, and not again once it has returned a replica.
+    // Starts on trial. `trial` has the reads of earlier opens of this file; null: only a request of the program
+    // attaches a replica. `attach` makes it, in the reading or asking thread, one call at a time, until it returns a
+    // replica.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks, Attach attach,
                std::uint64_t (*steady_ns)() noexcept);
     ~CachedFile() override;
 
-    // Attaches a replica to a file on trial. Waits if another thread is doing so. Returns false if no replica can be
-    // had now. `prefetch` and `read_version` then fail with kUnsupported; `prefetch_all` and `set_pinned` do nothing.
+    // Attaches a replica to a file on trial; waits for another thread that does. Returns false if there can be none
+    // now. `prefetch` and `read_version` then fail with kUnsupported; `prefetch_all` and `set_pinned` do nothing.
     // Blocks on the file server and the staging area.
     bool ensure_cached() noexcept;
     // Makes the first read of a file on trial use an existing replica. Call before that read.
     void attach_early() noexcept { early_.store(true, std::memory_order_relaxed); }
-    // Reads of a file on trial take its bytes from `copy`. Call before the first read.
+    // Lets reads on trial use `copy`. Call before the first read.
     void read_by(std::unique_ptr<SmallCopy> copy) noexcept;
     [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
@@ -158,62 +155,60 @@ class CachedFile final : public io::ForwardingFile {
     Status allocate(std::uint64_t offset, std::uint64_t length) override;
     Status punch(std::uint64_t offset, std::uint64_t length) override;
 
-    // Reads bytes of the replica's version only. Attaches a replica first if the file is on trial. kUnavailable: the
-    // file changed, so bytes may be of another version; kUnsupported: the file has no replica.
+    // Reads bytes of the replica's version only. Attaches a replica to a file on trial. kUnavailable: the file changed;
+    // kUnsupported: it has no replica.
     [[nodiscard]] Result<std::size_t> read_version(std::uint64_t offset, io::MutableBytes into);
-    // True if the version changed or the staging area failed: later reads go to the source. False on trial.
+    // True if the version changed or the staging area failed, so that reads go to the source. False on trial.
     [[nodiscard]] bool unusable() const noexcept;
     // Replica::label, or an empty string on trial.
     [[nodiscard]] std::string replica_label() const;
-    // The replica, to be kept after the close. Null on trial, or if the file system's versions are not sure.
+    // The replica, to keep after the close. Null on trial, or if the file system's versions are not sure.
     [[nodiscard]] std::shared_ptr<Replica> replica_to_keep() const;
 
-    // Compares the version, as the file is opened again. After a change, reads go to the source. Nothing on trial.
+    // Compares the version at a reopen. After a change reads go to the source. Does nothing on trial.
     void look_again();
 
-    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait for the file. Once
-    // the cache is full, bytes are fetched into memory, unless the only range is the whole file. With
-    // peers that this thread may ask, the node fetches only the parts that it is the home of; reads take the rest from
-    // peers. kNoSpace: the queue is full, and none of the ranges was added. kUnavailable: in a forked child.
-    // kUnsupported: the file has no replica.
+    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait. Once the cache is
+    // full, bytes are fetched into memory, unless the only range is the whole file. With peers that this thread may
+    // ask, the node fetches only the parts that it is the home of; reads take the rest from peers. kNoSpace: the queue
+    // is full, and no range was added. kUnavailable: in a forked child. kUnsupported: the file has no replica.
     [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges);
-    // Prefetches the whole file: now, or beside the first read after the file is old enough to be stored.
+    // Prefetches the whole file: now, or at the first read once the file is old enough to be stored.
     void prefetch_all() noexcept;
-    // Bytes that are queued, being fetched, or fetched and not stored yet. 0 once nothing more can be stored.
+    // Bytes that are queued, being fetched, or fetched and not stored. 0 once the cache is full.
     [[nodiscard]] std::uint64_t prefetch_left() const;
-    // Empties the queue, and drops what was fetched into memory.
+    // Empties the queue, and drops bytes that were fetched into memory.
     void cancel_prefetch();
-    // Bytes, in whole blocks, that were fetched ahead and that this process has not read since.
+    // Bytes, in whole blocks, fetched ahead and not read by this process.
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept;
-    // A pinned replica stays when the cache is full, also when no process has it open.
+    // A pinned replica stays when the cache is full, even when unused.
     void set_pinned(bool pinned) noexcept;
-    // Removes the stored bytes, pinned or not, except units that a process is changing. Returns the bytes removed; 0 on
+    // Removes stored bytes, pinned or not, except units that a process is changing. Returns the bytes removed; 0 on
     // trial. Blocks on the staging area.
     [[nodiscard]] Result<std::uint64_t> evict();
-    // A mapping of the replica, for readers that bypass this object. Valid until destroyed, also after the close.
-    // kUnsupported: on trial, or the file system's versions are not sure.
+    // A mapping of the replica for readers that bypass this object; also valid after the close. kUnsupported: on trial,
+    // or the file system's versions are not sure.
     struct Exposed {
         std::shared_ptr<Replica> replica;
         std::unique_ptr<io::Mapping> bytes;
-        std::unique_ptr<io::Replaceable> guard;   // a page that faults reads as zeros, which no checksum fits
+        std::unique_ptr<io::Replaceable> guard;   // a faulting page reads as zeros, which fail its checksum
     };
     [[nodiscard]] Result<Exposed> expose() const;
     // Requires `!on_trial()`.
     [[nodiscard]] const Version& version() const noexcept;
-    // Adds the nodes that read the file together with this one. `peers` is not null. Returns false if the file is on
-    // trial or has peers already.
+    // Adds the nodes that read the file together; `peers` is not null. Returns false on trial, or if the file has
+    // peers.
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
-    // Removes them.
     void part() noexcept;
     [[nodiscard]] bool has_peers() const noexcept;
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
-    // Also adds to `tally` from now on. Call before the first read.
+    // Also adds to `tally`. Call before the first read.
     void count_into(area::ReadTally& tally) noexcept;
-    // Stops read-ahead and prefetching, then waits until fetched bytes are stored, for `CachePolicy::close_max` at
-    // most. On trial and in a forked child it returns at once. The destructor calls it.
+    // Stops read-ahead and prefetching, and waits up to `CachePolicy::close_max` until fetched bytes are stored.
+    // Returns at once on trial and in a forked child. The destructor calls it.
     void close();
-    // Waits until nothing is left to be stored.
+    // Waits until all fetched bytes are stored.
     void await_stored();
 
   private:
@@ -234,7 +229,7 @@ class CachedFile final : public io::ForwardingFile {
     Attach attach_;
     std::uint64_t (*steady_ns_)() noexcept = nullptr;
     std::atomic<bool> early_{false};
-    std::atomic<bool> refused_{false};   // its reads decide nothing any more
+    std::atomic<bool> refused_{false};   // its reads decide nothing
     const std::uint64_t forks_;
 };
 

@@ -1,4 +1,4 @@
-// What of a known order is fetched into memory, as the cache has no room for it.
+// Fetches parts of a known order into memory, when the cache has no room.
 #include <algorithm>
 #include <chrono>
 
@@ -9,7 +9,7 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::size_t kOvertakenMax = 64;   // ranges of the queue in which a read looks for its own
+constexpr std::size_t kOvertakenMax = 64;   // ranges of the queue that a read searches for its own
 
 }   // namespace
 
@@ -18,16 +18,16 @@ bool CachedFile::Core::buffers() const noexcept {
            fast_bytes_left_.load(std::memory_order_relaxed) == 0 && buffer_.pays();
 }
 
-// Servers are asked for whole blocks. What is read again may be stored, in whole blocks. The mutex is locked.
+// Widens a piece to whole blocks for servers, and if it may be stored because it is read again. Needs the mutex.
 ByteRange CachedFile::Core::widened(ByteRange piece) const noexcept {
     const std::uint64_t size = replica_->source().size;
-    const ByteRange whole = whole_blocks(piece, size);   // a use of the ranges beside it does not count
+    const ByteRange whole = whole_blocks(piece, size);   // uses of adjoining ranges do not count
     const std::uint64_t unit = whole.begin / kUnitBytes;
     if (servers_ == nullptr && !uses_.is_reused(unit, touched_blocks(unit, whole))) return piece;
     return {block_floor(piece.begin), std::min(size, block_floor(piece.end + kBlockBytes - 1))};
 }
 
-// In a task. May throw std::bad_alloc.
+// Runs in a task. May throw std::bad_alloc.
 void CachedFile::Core::fetch_into_memory(Taken& taken) {
     const ByteRange range = taken.fetched;
     for (std::uint64_t at = range.begin; at < range.end && !closing_.load() && !replica_->unusable();) {
@@ -43,7 +43,7 @@ void CachedFile::Core::fetch_into_memory(Taken& taken) {
     }
 }
 
-// As with bytes that are stored, the version is compared after they were read.
+// The version is compared after the read, as for stored bytes.
 void CachedFile::Core::fetch_ahead_of_read(ByteRange part) noexcept {
     std::vector<std::byte> bytes;
     bool whole = false;
@@ -57,25 +57,25 @@ void CachedFile::Core::fetch_ahead_of_read(ByteRange part) noexcept {
     buffer_.hand_over(part.begin, std::move(bytes));
 }
 
-// Returns how many bytes from `offset` on the buffer had. If the first one is being fetched, waits until it is here,
-// but no longer than reading the source would take.
+// Returns the number of bytes from `offset` on in the buffer. Waits for a byte that is being fetched, but no longer
+// than reading the source would take.
 std::size_t CachedFile::Core::read_buffer(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                           io::MutableBytes into) noexcept {
     AheadBuffer::Part part = buffer_.read(offset, into);
     if (part.bytes == 0) {
         if (buffer_.await(offset, std::chrono::nanoseconds(patience_ns())))
             counters.waits.fetch_add(1, std::memory_order_relaxed);
-        part = buffer_.read(offset, into);   // it may also have come in between
+        part = buffer_.read(offset, into);   // it may have arrived in between
     }
     if (part.bytes == 0) return 0;
     unread_.note_read({offset, offset + part.bytes});
     if (part.dropped != nullptr) keep(self, part.begin, std::move(part.dropped));
     resume(self);
-    return replica_->unusable() ? 0 : part.bytes;   // void by now: they may be another version's
+    return replica_->unusable() ? 0 : part.bytes;   // void by now: the bytes may be of another version
 }
 
-// A read reads `range` from the file: it is not fetched ahead any more. The queue is in the order of the reads, so the
-// range is near its beginning.
+// A read takes `range` from the file: remove it from the queue. The queue has the order of reads, so the range is near
+// its beginning.
 void CachedFile::Core::overtake(const std::shared_ptr<Core>& self, ByteRange range) noexcept {
     {
         const std::lock_guard lock(mutex_);
@@ -88,14 +88,14 @@ void CachedFile::Core::overtake(const std::shared_ptr<Core>& self, ByteRange ran
             wanted_bytes_ -= both.size();
             if (both.begin == queued.begin) queued.begin = both.end;
             else queued.end = both.begin;
-            break;   // if it is there a second time it is read again
+            break;   // a second occurrence is a second read
         }
     }
     buffer_.note_passed(range);
     resume(self);
 }
 
-// Prefetchers that have ended for want of memory begin again.
+// Restarts prefetchers that ended for lack of memory.
 void CachedFile::Core::resume(const std::shared_ptr<Core>& self) noexcept {
     if (paused_.load()) (void)attempt([&] { start_prefetchers(self); });
 }

@@ -14,12 +14,12 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint64_t kMissMax = 8 << 20;      // of one request, while what is read is stored
-constexpr std::uint64_t kJoinedMax = 64 << 10;   // read again along with what is missing beside it
+constexpr std::uint64_t kMissMax = 8 << 20;      // of one request whose bytes are stored
+constexpr std::uint64_t kJoinedMax = 64 << 10;   // present bytes that are read again with missing ones
 
 }   // namespace
 
-// Bytes of the replica and bytes of the file are of one version, or all of them are read from the file.
+// All bytes are of one version: bytes of the replica and of the file agree, or all come from the file.
 Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                            io::MutableBytes into) {
     const std::uint64_t size = replica_->source().size;
@@ -27,7 +27,7 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
         if (buffer_.active() && replica_->unusable()) cancel_prefetch();
         return read_source(offset, into);
     }
-    if (io::forks_so_far() != forks_) {   // another thread of the parent may have held any lock of the replica
+    if (io::forks_so_far() != forks_) {   // a thread of the parent may have held a lock of the replica
         step_aside(Aside::kForked);
         return offset + into.size() <= size ? read_unstored(offset, into) : read_source(offset, into);
     }
@@ -59,7 +59,7 @@ Result<std::size_t> CachedFile::Core::read(const std::shared_ptr<Core>& self, st
     return got;
 }
 
-// Reads a range of the file as it was when it was opened. Returns fewer bytes if the file is shorter now.
+// Reads a range of the file as of its open. Returns fewer bytes if the file is shorter now.
 Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                                  io::MutableBytes into, Sources& from) {
     const std::uint64_t end = offset + into.size();
@@ -77,11 +77,11 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
                 at += ahead;
                 continue;
             }
-        // A block may have come or gone meanwhile: then the gap is what is left of the block.
+        // A block may have come or gone meanwhile. Then the gap is the rest of the block.
         std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
         if (buffer_.active()) gap_end = buffer_.end_of_gap(at, gap_end);
-        // A little that is there beside the gap comes from the file with it: one version, and nothing to be compared.
-        // Not across units: another thread may be fetching the next one.
+        // Reads a few present bytes beside the gap from the file too: one version, without a comparison. Not across
+        // units, since another thread may fetch the next one.
         if (may_join && offset / kUnitBytes == at / kUnitBytes && end - offset <= kMissMax && !from.file &&
             end - gap_end + (at - offset) <= kJoinedMax) {
             may_join = false;
@@ -89,7 +89,7 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
             at = offset;
             gap_end = end;
         }
-        // A larger one would not fit into the byte budget.
+        // A larger gap would exceed the byte budget.
         if (gap_end - at > kMissMax && stores()) gap_end = block_floor(at) + kMissMax;
         gap_end = std::min(gap_end, end_of_claim(at));
         if (full_.load(std::memory_order_relaxed)) overtake(self, {at, gap_end});
@@ -97,7 +97,7 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
         if (!got) return got;
         if (full_.load(std::memory_order_relaxed)) keep_read(self, at, into.subspan(at - offset, got.value()));
         at += got.value();
-        if (got.value() == 0) return at - offset;   // it is shorter now
+        if (got.value() == 0) return at - offset;   // the file is shorter now
     }
     return into.size();
 }
@@ -107,8 +107,8 @@ void CachedFile::Core::note_hit(std::uint64_t offset, std::size_t bytes, Sources
     from.kept += bytes;
 }
 
-// The version is compared after the bytes were read, unless all of them came from the replica. So is whether that is
-// void: then it was another version.
+// Compares the version after the read, unless all bytes came from the replica, and checks that the replica is not void,
+// which means another version.
 Result<std::size_t> CachedFile::Core::read_version(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                                    io::MutableBytes into) {
     const std::uint64_t missed = counters.missed_bytes.load();
@@ -123,7 +123,7 @@ Result<std::size_t> CachedFile::Core::read_version(const std::shared_ptr<Core>& 
     return got;
 }
 
-// What this process cannot store, or not now: another node may. A young file is nobody's.
+// Reads bytes that this process cannot store now; another node may. No node stores a young file.
 Result<std::size_t> CachedFile::Core::read_unstored(std::uint64_t offset, io::MutableBytes into) {
     if (servers_ == nullptr || replica_->unusable() || is_young() ||
         fast_bytes_left_.load(std::memory_order_relaxed) > 0)
@@ -143,8 +143,8 @@ Result<std::size_t> CachedFile::Core::read_source(std::uint64_t offset, io::Muta
     return got;
 }
 
-// Reads what is missing, and has it stored if that can be had. Returns fewer bytes if somebody else has brought only
-// those, and none if the source ends there.
+// Reads missing bytes, and schedules a store if the byte budget allows. Returns fewer bytes if another process brought
+// only those, and none if the source ends there.
 Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into,
                                             Sources& from) {
     const bool from_file = std::exchange(from.file, true);
@@ -189,7 +189,7 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
             step_aside(Aside::kChanged);
             replica_->make_void();
         }
-        return read_source(missing.begin, into);   // fails as it does natively, or is shorter
+        return read_source(missing.begin, into);   // fails as natively, or is shorter
     }
     std::copy_n(fetched->bytes.begin() + static_cast<std::ptrdiff_t>(missing.begin - whole.begin), to - missing.begin,
                 into.begin());
@@ -201,8 +201,7 @@ Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, B
     return rest ? Result<std::size_t>(to - missing.begin + rest.value()) : rest;
 }
 
-// Room for the bytes of `whole`, whose budget is taken already. Nothing, and the budget is given back: there is no
-// memory.
+// Memory for the bytes of `whole`, whose budget is taken. None, with the budget given back: there is no memory.
 std::optional<CachedFile::Core::Fetched> CachedFile::Core::begin_fetch(const std::shared_ptr<Core>& self,
                                                                        ByteRange whole) {
     Fetched fetched;
@@ -216,7 +215,7 @@ std::optional<CachedFile::Core::Fetched> CachedFile::Core::begin_fetch(const std
     return fetched;
 }
 
-// Without memory it is not stored, and the claims end here.
+// Without memory nothing is stored, and the claims end here.
 void CachedFile::Core::submit_store(const std::shared_ptr<Core>& self, Fetched fetched) noexcept {
     (void)attempt([&] {
         auto shared = std::make_shared<Fetched>(std::move(fetched));
@@ -234,13 +233,13 @@ void CachedFile::Core::read_ahead_after_miss(const std::shared_ptr<Core>& self, 
         const std::lock_guard lock(mutex_);
         ahead = ahead_.after_miss(missed);
     }
-    // Without memory nothing more is read ahead.
+    // Without memory nothing is read ahead.
     if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, peers); });
 }
 
-// Somebody else is at the first unit of `whole`. Returns how many bytes from `offset` on they have brought, up to the
-// unit's end. None: it was another part of the unit, and it is claimed now; or they were too slow. The wait ends once
-// the source could have been read.
+// Waits for the owner of the first unit of `whole`, no longer than reading the source takes. Returns the bytes from
+// `offset` on that the owner has brought, up to the unit's end. None: the owner fetched another
+// part, and `claims` has the unit now; or the owner was too slow, and `claims` is empty.
 std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
                                            std::vector<Replica::Claim>& claims) {
     const std::uint64_t wait_ns = patience_ns();
@@ -260,7 +259,7 @@ std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes int
     }
 }
 
-// The units of `range` from its first on, as long as nobody else has them.
+// Claims the units of `range` from the first on, up to one with another owner.
 std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const {
     std::vector<Replica::Claim> claims;
     claims.reserve((range.end - 1) / kUnitBytes - range.begin / kUnitBytes + 1);
@@ -272,10 +271,10 @@ std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const
     return claims;
 }
 
-// Of a miss: from other nodes, if they have it, else from the source.
+// Reads a miss from other nodes or the source.
 Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, ByteRange asked,
                                                  io::MutableBytes into) {
-    const bool paced = peers != nullptr && peers != servers_.get();   // then this is the program's thread
+    const bool paced = peers != nullptr && peers != servers_.get();   // only the program's thread comes here then
     const auto read_timed = [&](std::uint64_t offset, io::MutableBytes part) {
         const std::uint64_t begin_ns = policy_.steady_ns();
         auto got = source_->read_at(offset, part);
@@ -298,13 +297,13 @@ Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, 
         counters.remote_ns.fetch_add(done.peer_ns, std::memory_order_relaxed);
         counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
     }
-    if (!got || got.value() < whole.size()) return got;   // the reader reads it again
+    if (!got || got.value() < whole.size()) return got;   // the reader reads again
     counters.missed_bytes.fetch_add(asked.size() - done.peer_asked, std::memory_order_relaxed);
     counters.fetched_bytes.fetch_add(done.source_bytes, std::memory_order_relaxed);
     return got;
 }
 
-// Those that this thread may ask. In a forked child there are none.
+// The peers that this thread may ask; none in a forked child.
 std::shared_ptr<Peers> CachedFile::Core::peers_here() noexcept {
     if (io::forks_so_far() != forks_) return nullptr;
     std::shared_ptr<Peers> peers;
@@ -330,7 +329,7 @@ void CachedFile::Core::part() noexcept {
     peers_ = nullptr;
 }
 
-// In pieces of whole blocks; what is there already is left out, and what somebody else has.
+// Reads whole pieces; leaves out present blocks and units with other owners.
 void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange range, Peers* peers) {
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t step = peers != nullptr ? peers->piece_bytes() : kBlockBytes;
@@ -353,7 +352,7 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
         PeerRead done;
         for (const Peers::Run& part : tell_ahead(*peers, piece, pace_.cost_ns(piece.size()), done)) {
             const std::uint64_t to = fetch_ahead(self, part.range);
-            // What this node has said before may be on its way to the replica.
+            // Bytes that this node announced before may be on their way to the replica.
             if (to < part.range.end && part.holder == Peers::kNobody)
                 peers->take_back({{to, part.range.end}, part.holder});
         }
@@ -361,14 +360,14 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
     }
 }
 
-// Returns where what is fetched, or was before, ends.
+// Returns the end of the bytes that are or were fetched.
 std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece) {
     if (!take_budget(piece.size())) return piece.begin;
     Budget budget(self, piece.size());
     auto shared = std::make_shared<Fetched>();
     shared->budget = std::move(budget);
     shared->claims = claim_units(piece);
-    // Whoever had them before may have stored what was missing a moment ago.
+    // A former owner may just have stored missing blocks.
     const std::uint64_t to = shared->claims.empty()
                                  ? piece.begin
                                  : replica_->end_of_gap(piece.begin,
@@ -385,7 +384,7 @@ std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, B
     return to;
 }
 
-// What nobody has asked for yet, in a task. May throw std::bad_alloc.
+// Fetches bytes that no read requested. Runs in a task. May throw std::bad_alloc.
 void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
     fetched.bytes.resize(bytes);
     const auto got = read_whole(servers_.get(), {fetched.offset, fetched.offset + bytes}, {}, fetched.bytes);
@@ -394,7 +393,7 @@ void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
     store(fetched);
 }
 
-// Where no thread can be had nobody would run it: it is canceled, and gives back what it holds. False: so it was.
+// Cancels the task if there is no thread to run it; the task then gives up its claims. Returns false in that case.
 bool CachedFile::Core::submit(std::function<Status()> run) {
     const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
     if (submitted.task && !submitted.has_thread) return !tasks_.cancel(submitted.task);
@@ -403,8 +402,8 @@ bool CachedFile::Core::submit(std::function<Status()> run) {
 
 // ---- storing ---------------------------------------------------------------------------------------
 
-// The version is compared after the bytes were read. It was the same when the file was opened, and was old enough then
-// that a change in between would show.
+// Compares the version after the bytes were read. It was the same at the open, and was old enough then that a change in
+// between would show.
 void CachedFile::Core::store(Fetched& fetched) {
     if (!stopped_.load() && !replica_->unusable()) {
         const auto state = source_->state(io::File::Ask::kTimes);
@@ -468,9 +467,9 @@ void CachedFile::Core::await_stored() {
     idle_.wait(lock, [this] { return pending_bytes_ == 0; });
 }
 
-// What was asked for is stored first: a program may open the file for each read. What was to be read ahead is not read
-// any more. A source that does not answer is not waited for to the end: tasks keep what they need. In a forked child
-// there are no tasks, and the lock may be taken for ever.
+// Stores requested bytes first: a program may open the file for each read. Reads nothing more ahead. Waits a bounded
+// time for the source; tasks own their data. A forked child has no tasks, and its copy of the lock may be locked for
+// ever.
 void CachedFile::Core::close() {
     if (io::forks_so_far() != forks_ || closing_.exchange(true)) return;
     buffer_.close();

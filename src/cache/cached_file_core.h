@@ -1,9 +1,9 @@
-// What reads of a cached file and its tasks share.
+// The state that reads of a cached file share with its tasks.
 //
-// cached_file_core.cc reads, fetches and stores, cached_file_prefetch.cc fetches what was named ahead,
-// cached_file_ahead.cc keeps in memory what the cache has no room for, cached_file_replace.cc stores that in the place
-// of other bytes, cached_file_version.cc compares versions, and cached_file_speed.cc judges whether the cache pays. No
-// other file includes this. Thread-safety: as CachedFile's.
+// cached_file_core.cc reads, fetches and stores. cached_file_prefetch.cc fetches named ranges ahead.
+// cached_file_ahead.cc fetches into memory when the cache is full. cached_file_replace.cc stores in the place of other
+// bytes. cached_file_version.cc compares versions. cached_file_speed.cc judges speed. Internal to these files.
+// Thread-safety and blocking: as CachedFile's.
 #pragma once
 
 #include <atomic>
@@ -28,19 +28,19 @@
 
 namespace forebay::cache {
 
-inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for what nobody has asked for
+inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for bytes that were not requested
 
 [[nodiscard]] constexpr std::uint64_t block_floor(std::uint64_t offset) noexcept {
     return offset / kBlockBytes * kBlockBytes;
 }
 
-// Of a range, what can be stored: whole blocks. The last one of the file ends with it.
+// The storable part of a range: whole blocks. The last block ends with the file.
 [[nodiscard]] constexpr ByteRange whole_blocks(ByteRange range, std::uint64_t file_bytes) noexcept {
     const std::uint64_t begin = block_floor(range.begin + kBlockBytes - 1);
     return {begin, std::max(begin, range.end == file_bytes ? range.end : block_floor(range.end))};
 }
 
-// Tasks hold it, and let go of it when they end.
+// Tasks share its ownership until they end.
 class CachedFile::Core {
   public:
     Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
@@ -64,7 +64,7 @@ class CachedFile::Core {
     void await_stored();
     void look_again();
     void close();
-    // What a queued range says of the program's reads.
+    // The order that a queued range gives of the program's reads.
     enum class Order : std::uint8_t {
         kOfReads,   // the program reads the ranges in this order
         kOfFile,    // unknown
@@ -87,7 +87,7 @@ class CachedFile::Core {
     CacheCounters& counters;
 
   private:
-    // A part of the byte budget, for as long as it lives.
+    // A part of the byte budget, while it lives.
     class Budget {
       public:
         Budget() noexcept = default;
@@ -110,13 +110,13 @@ class CachedFile::Core {
     };
     // Bytes of the source from `offset` on, on their way into the replica, and the right to store them.
     struct Fetched {
-        Budget budget;   // first: it is given back last
+        Budget budget;   // first, so it is given back last
         std::uint64_t offset = 0;
         std::vector<std::byte> bytes;
         std::vector<Replica::Claim> claims;
     };
 
-    // Of one read: how many of its bytes the replica had, how many the buffer, and whether others are from the file.
+    // The origin of a read's bytes: from the replica, from the buffer, and whether others are from the file.
     struct Sources {
         std::uint64_t kept = 0, ahead = 0;
         bool file = false;
@@ -125,9 +125,9 @@ class CachedFile::Core {
         ByteRange range;
         Order order = Order::kOfReads;
     };
-    // A piece of the queue that a task fetches: into `room`, or into the replica if there is none.
+    // A piece of the queue that a task fetches into `room` or, without room, into the replica.
     struct Taken {
-        std::shared_ptr<Core> core;   // first: it ends last
+        std::shared_ptr<Core> core;   // first, so it ends last
         Wanted piece;
         bool again = false;
         ByteRange fetched{};   // into `room`: the piece, or whole blocks
@@ -141,7 +141,7 @@ class CachedFile::Core {
     void look_if_due(const std::shared_ptr<Core>& self);
     Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
     Result<std::size_t> read_unstored(std::uint64_t offset, io::MutableBytes into);
-    // Where a claim that begins at `offset` ends at the latest.
+    // The latest end of a claim that begins at `offset`.
     [[nodiscard]] std::uint64_t end_of_claim(std::uint64_t offset) const noexcept {
         const std::uint64_t within = servers_ != nullptr ? servers_->claim_within() : 0;
         return within == 0 ? kOffsetMax : (offset / within + 1) * within;
@@ -200,20 +200,20 @@ class CachedFile::Core {
     const std::shared_ptr<Replica> replica_;
     task::Engine& tasks_;
     const CachePolicy policy_;
-    const std::shared_ptr<Peers> servers_;   // that any thread may ask, without a lock; null: none
-    mutable std::mutex mutex_;               // guards what follows, up to the constants
+    const std::shared_ptr<Peers> servers_;   // any thread may ask them, without a lock; null: none
+    mutable std::mutex mutex_;               // guards the members up to the constants
     std::condition_variable idle_;
     ReadAhead ahead_;
-    std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored yet
+    std::uint64_t pending_bytes_ = 0;   // read ahead or fetched, and not stored
     std::deque<Wanted> wanted_;         // to be prefetched
-    std::deque<Wanted> left_out_;       // as somebody had their units
+    std::deque<Wanted> left_out_;       // because other owners had their units
     bool any_unordered_ = false;        // wanted_ may have ranges of Order::kOfFile
-    std::uint64_t wanted_bytes_ = 0;    // of both
-    std::uint64_t taken_bytes_ = 0;     // of the pieces that tasks have
+    std::uint64_t wanted_bytes_ = 0;    // of both queues
+    std::uint64_t taken_bytes_ = 0;     // of pieces in tasks
     std::size_t prefetchers_ = 0;       // tasks
-    NextUses uses_;                     // by the order of the queue; read ranges are not in it any more
-    std::uint64_t spare_bytes_ = 0;     // of units that were evicted, not used yet
-    bool stored_noted_ = false;         // in uses_, all that is stored
+    NextUses uses_;                     // by the order of the queue; without read ranges
+    std::uint64_t spare_bytes_ = 0;     // freed by evicting units, not yet used
+    bool stored_noted_ = false;         // uses_ has all stored units
     std::shared_ptr<Peers> peers_;
     SourcePace pace_;   // while there are peers
     std::atomic<bool> has_peers_{false};
@@ -222,16 +222,16 @@ class CachedFile::Core {
     const std::uint64_t old_enough_ns_, forks_;
     std::atomic<std::uint64_t> looked_ns_{0};
     std::atomic<std::uint64_t> requests_{0}, request_ns_{0}, request_bytes_{0}, fast_bytes_left_{0};
-    // Some hits are timed, and what the source would have taken.
+    // Timed hits, and the time that the source would have taken.
     std::atomic<std::uint64_t> hits_{0}, timed_hits_{0}, timed_ns_{0}, timed_source_ns_{0};
-    std::atomic<bool> passes_by_{false};      // hits are slower than the source: that is read
-    std::atomic<bool> stopped_{false};        // nothing more is stored
-    std::atomic<bool> full_{false};           // as the cache has no room
+    std::atomic<bool> passes_by_{false};      // hits are slower than the source: read the source
+    std::atomic<bool> stopped_{false};        // store nothing more
+    std::atomic<bool> full_{false};           // because the cache has no room
     std::atomic<bool> ordered_{false};        // uses_ has an order
-    std::atomic<bool> paused_{false};         // prefetchers have ended for want of memory
-    std::atomic<bool> closing_{false};        // nothing more is read ahead
+    std::atomic<bool> paused_{false};         // prefetchers ended for lack of memory
+    std::atomic<bool> closing_{false};        // read nothing ahead
     std::atomic<bool> looking_{false};        // a task compares the version
-    std::atomic<bool> all_once_old_{false};   // then the whole file is prefetched
+    std::atomic<bool> all_once_old_{false};   // prefetch the whole file then
 };
 
 }   // namespace forebay::cache

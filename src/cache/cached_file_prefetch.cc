@@ -10,12 +10,12 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::size_t kPrefetchers = 2;             // requests under way
+constexpr std::size_t kPrefetchers = 2;             // requests in flight
 constexpr std::size_t kPrefetchersIntoMemory = 3;   // nothing is stored meanwhile
 constexpr std::size_t kPrefetchRangesMax = 1 << 20;
-constexpr std::uint64_t kAgainMaxNs = 200'000'000;    // that a piece waits for others, at its second look
-constexpr std::chrono::milliseconds kAgainStep{50};   // of it, so that a close is noticed
-constexpr std::uint64_t kTellCostNs = 1'000'000;      // what a request takes, where none was timed yet
+constexpr std::uint64_t kAgainMaxNs = 200'000'000;    // wait of a piece for other owners, at its second look
+constexpr std::chrono::milliseconds kAgainStep{50};   // step of that wait, so that a close is noticed
+constexpr std::uint64_t kTellCostNs = 1'000'000;      // cost of a request before any was timed
 
 }   // namespace
 
@@ -53,8 +53,8 @@ void CachedFile::Core::prefetch_all(const std::shared_ptr<Core>& self) {
     if (all_once_old_.load()) return;
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t first = servers_ != nullptr ? std::min(size, servers_->first_byte()) : 0;
-    const std::array<ByteRange, 2> whole{{{first, size}, {0, first}}};   // so that not all nodes begin at one place
-    (void)prefetch(self, whole, Order::kOfFile);   // what is not prefetched is fetched when it is asked for
+    const std::array<ByteRange, 2> whole{{{first, size}, {0, first}}};   // nodes begin at different places
+    (void)prefetch(self, whole, Order::kOfFile);                         // the rest is fetched on request
 }
 
 std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const ByteRange> ranges) {
@@ -81,8 +81,8 @@ void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
     } while (prefetch_one(self));
 }
 
-// Submits a task that fetches the next piece and then submits the next one. False: there is none now, and the caller is
-// a prefetcher no more.
+// Submits a task that fetches the next piece and then submits the next task. Returns false if there is no piece; the
+// caller then no longer counts as a prefetcher.
 bool CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
     std::shared_ptr<Taken> taken;
     (void)attempt([&] { taken = std::make_shared<Taken>(); });
@@ -112,12 +112,12 @@ bool CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
     return false;
 }
 
-// False: the queue is empty, or there is no memory for the piece. Then the prefetcher is not counted any more.
+// Returns false if the queue is empty or there is no memory; the prefetcher then no longer counts.
 bool CachedFile::Core::take_piece(Taken& taken) {
     const std::lock_guard lock(mutex_);
     const bool into_memory = full_.load();
     if (into_memory) forget_unordered();
-    while (!wanted_.empty() && wanted_.front().range.empty()) wanted_.pop_front();   // it was overtaken
+    while (!wanted_.empty() && wanted_.front().range.empty()) wanted_.pop_front();   // overtaken
     taken.again = wanted_.empty();
     std::deque<Wanted>& from = taken.again ? left_out_ : wanted_;
     if (closing_.load() || from.empty()) {
@@ -130,7 +130,7 @@ bool CachedFile::Core::take_piece(Taken& taken) {
     const std::uint64_t most = into_memory ? std::clamp(share / step * step, kBlockBytes, kFetchMax) : kFetchMax;
     const ByteRange piece{first.range.begin, std::min(first.range.end, (first.range.begin / most + 1) * most)};
     if (into_memory) {
-        // In this order: a read that makes room looks at it afterwards.
+        // Set it before the check: a read that makes room checks it afterwards.
         paused_.store(true);
         taken.fetched = widened(piece);
         const std::uint64_t bytes = taken.fetched.size();
@@ -149,22 +149,22 @@ bool CachedFile::Core::take_piece(Taken& taken) {
     return true;
 }
 
-// In a task.
+// Runs in a task.
 void CachedFile::Core::fetch_piece(Taken& taken) {
     const Wanted& piece = taken.piece;
     if (taken.room && buffers()) return fetch_into_memory(taken);
     if (stores() && !replica_->unusable()) {
         const std::uint64_t begin = std::max(piece.range.begin, fetch_missing(piece, taken.again));
         if (begin < piece.range.end && buffers()) put_back({{begin, piece.range.end}, piece.order});
-    } else if (buffers()) {   // since it was taken
+    } else if (buffers()) {   // changed since it was taken
         put_back(piece);
     } else {
         cancel_prefetch();
     }
 }
 
-// In a task. Somebody who has a unit may be fetching a few blocks of it only. So what is left of it is looked at again,
-// once, after all else. Returns where it ended: before the piece's end if nothing more can be stored.
+// Runs in a task. An owner may fetch only a few blocks of its unit, so the rest is tried once more after all others.
+// Returns the end reached: before the piece's end if nothing more can be stored.
 std::uint64_t CachedFile::Core::fetch_missing(Wanted piece, bool again) {
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t end = std::min(size, block_floor(piece.range.end + kBlockBytes - 1));
@@ -191,7 +191,7 @@ std::uint64_t CachedFile::Core::fetch_missing(Wanted piece, bool again) {
             at = rest.end;
             continue;
         }
-        // Whoever had them before may have stored what was missing a moment ago.
+        // A former owner may just have stored missing blocks.
         if (replica_->end_of_gap(at, gap_end) != gap_end) continue;
         at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
         fetch_claimed(fetched, at - fetched.offset);
@@ -213,7 +213,7 @@ void CachedFile::Core::put_back(Wanted rest) {
     wanted_bytes_ += rest.range.size();
 }
 
-// The mutex is locked, and nothing more can be stored.
+// Called under the mutex, when nothing more can be stored.
 void CachedFile::Core::forget_unordered() {
     wanted_.insert(wanted_.begin(), left_out_.begin(), left_out_.end());
     left_out_.clear();

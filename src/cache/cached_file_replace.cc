@@ -1,4 +1,4 @@
-// What a known order uses again is stored in the place of what it uses later, or never.
+// Stores bytes that a known order uses again in the place of bytes that it uses later or never.
 #include <algorithm>
 #include <bit>
 
@@ -9,11 +9,11 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr int kVictimsMax = 4;   // for one unit: another process may have taken what they give back
+constexpr int kVictimsMax = 4;   // per unit: another process may take the room they give back
 
 }   // namespace
 
-// The mutex is locked. True if a unit of `range` has a next use, and there may be room for it.
+// True if a unit of `range` has a next use, and there may be room for it. Needs the mutex.
 bool CachedFile::Core::is_worth_keeping(ByteRange range) const noexcept {
     const auto farthest = uses_.farthest();
     for (std::uint64_t unit = range.begin / kUnitBytes; unit * kUnitBytes < range.end; ++unit) {
@@ -25,7 +25,7 @@ bool CachedFile::Core::is_worth_keeping(ByteRange range) const noexcept {
     return false;
 }
 
-// The program has read these bytes, and they are of the replica's version.
+// The program has read these bytes, of the replica's version.
 void CachedFile::Core::keep(const std::shared_ptr<Core>& self, std::uint64_t offset,
                             AheadBuffer::Bytes bytes) noexcept {
     if (!ordered_.load(std::memory_order_relaxed)) return;
@@ -43,7 +43,7 @@ void CachedFile::Core::keep(const std::shared_ptr<Core>& self, std::uint64_t off
     });
 }
 
-// The program has read these bytes from the file itself. The version is compared before they are stored.
+// The program has read these bytes from the file. The version is compared before they are stored.
 void CachedFile::Core::keep_read(const std::shared_ptr<Core>& self, std::uint64_t offset, io::Bytes bytes) noexcept {
     if (!ordered_.load(std::memory_order_relaxed) || !buffers()) return;
     {
@@ -55,7 +55,7 @@ void CachedFile::Core::keep_read(const std::shared_ptr<Core>& self, std::uint64_
     });
 }
 
-// In a task. May throw std::bad_alloc.
+// Runs in a task. May throw std::bad_alloc.
 void CachedFile::Core::store_instead(std::uint64_t offset, io::Bytes bytes) {
     if (!buffers() || !is_still_source()) return;
     {
@@ -82,7 +82,7 @@ void CachedFile::Core::store_instead(std::uint64_t offset, io::Bytes bytes) {
     }
 }
 
-// Evicts the unit that is used last, if that is after the next use of these blocks. False: none is.
+// Evicts the unit that is used last, if that is after the next use of these blocks. Returns false if there is none.
 bool CachedFile::Core::make_room(std::uint64_t unit, std::uint64_t blocks) {
     if (replica_->is_pinned() || replica_->has_other_users()) return false;
     std::uint64_t victim = 0;
@@ -99,12 +99,12 @@ bool CachedFile::Core::make_room(std::uint64_t unit, std::uint64_t blocks) {
     counters.replaced_bytes.fetch_add(evicted.value(), std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     spare_bytes_ += evicted.value();
-    // Somebody is changing it: it is looked at again later.
+    // Another owner changes the unit: look again later.
     if (!claim) stored_noted_ = false;
     return true;
 }
 
-// The mutex is locked.
+// Needs the mutex.
 void CachedFile::Core::forget_order() noexcept {
     ordered_.store(false);
     uses_ = NextUses();

@@ -1,4 +1,4 @@
-// How fast the source and the replica answer, and whether the cache pays.
+// Measures how fast the source and the replica answer, and judges whether the cache pays.
 #include <algorithm>
 
 #include "cache/cached_file_core.h"
@@ -9,13 +9,13 @@ namespace {
 
 constexpr std::uint64_t kJudged = 32;                           // requests before the source is judged
 constexpr std::uint64_t kJudgeAgain = std::uint64_t{1} << 30;   // bytes until a judgement ends
-constexpr std::uint64_t kTimeEvery = 16;                        // one of so many hits is timed
+constexpr std::uint64_t kTimeEvery = 16;                        // one in this many hits is timed
 constexpr std::uint64_t kTimedHits = 64;                        // timed hits before they are judged
 constexpr std::uint64_t kWaitMaxNs = 200'000'000;
 
 }   // namespace
 
-// Reads the replica. Every kTimeEvery-th read is timed.
+// Times every kTimeEvery-th read.
 std::size_t CachedFile::Core::read_replica(std::uint64_t offset, io::MutableBytes into) {
     if (!policy_.judge_speed || hits_.fetch_add(1, std::memory_order_relaxed) % kTimeEvery != 0)
         return replica_->read(offset, into);
@@ -25,8 +25,8 @@ std::size_t CachedFile::Core::read_replica(std::uint64_t offset, io::MutableByte
     return hit;
 }
 
-// Compares the time of hits with the time that the source took for as many bytes. Hits of less than half the source's
-// mean request are left out: the source takes a fixed time for each request, which is not known.
+// Compares the time of hits with the source's time for as many bytes. Leaves out hits of less than half the source's
+// mean request, because the source's fixed time for each request is unknown.
 void CachedFile::Core::judge_hit(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
     const std::uint64_t requests = requests_.load(), request_bytes = request_bytes_.load();
     if (requests < kJudged || bytes < request_bytes / requests / 2) return;
@@ -44,7 +44,7 @@ void CachedFile::Core::judge_hit(std::uint64_t bytes, std::uint64_t took_ns) noe
     passes_by_.store(true);
 }
 
-// Judges after `kJudged` requests whether the source is so fast that a cache does not pay.
+// Judges after `kJudged` requests whether the source is too fast for a cache to pay.
 void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
     const std::uint64_t total_ns = request_ns_.fetch_add(took_ns) + took_ns;
     const std::uint64_t total_bytes = request_bytes_.fetch_add(bytes) + bytes;
@@ -55,7 +55,7 @@ void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcep
     }
 }
 
-// The judgement that the source is fast, or faster than hits, ends after `kJudgeAgain` bytes; then it is timed anew.
+// A judgement ends after `kJudgeAgain` bytes; then the source is timed anew.
 void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
     std::uint64_t left = fast_bytes_left_.load(std::memory_order_relaxed);
     while (left > 0 && !fast_bytes_left_.compare_exchange_weak(left, left - std::min(left, bytes))) {
@@ -67,7 +67,7 @@ void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
     requests_.store(0);
 }
 
-// Estimates how long the source takes for the largest piece that is fetched at once, at its mean speed so far.
+// Estimates the source's time for the largest piece that is fetched at once, at its mean speed.
 std::uint64_t CachedFile::Core::patience_ns() const noexcept {
     const std::uint64_t requests = requests_.load(), bytes = std::max<std::uint64_t>(1, request_bytes_.load());
     const std::uint64_t total_ns = request_ns_.load(), mean_ns = requests == 0 ? 0 : total_ns / requests;

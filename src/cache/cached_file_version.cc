@@ -1,4 +1,4 @@
-// Whether a cached file is still the version that its replica is of.
+// Tells whether a cached file still has the version of its replica.
 #include <algorithm>
 #include <memory>
 
@@ -7,7 +7,7 @@
 
 namespace forebay::cache {
 
-// Whether what was just read of the file is of the replica's version. If that is not known it is taken not to be.
+// True if bytes just read from the file are of the replica's version; false if that is unknown.
 bool CachedFile::Core::is_still_source() {
     if (replica_->unusable()) return false;
     const auto state = source_->state(io::File::Ask::kTimes);
@@ -16,7 +16,7 @@ bool CachedFile::Core::is_still_source() {
     return false;
 }
 
-// Between two opens the file may have become another one. What cannot be asked changes nothing: reads ask it, too.
+// The file may have changed between two opens. Without an answer nothing changes: reads ask too.
 void CachedFile::Core::look_again() {
     looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
     const auto state = source_->state(io::File::Ask::kOfServer);
@@ -30,7 +30,7 @@ void CachedFile::Core::note_changed() noexcept {
     buffer_.clear();
 }
 
-// Behind the program hits go on while a file server does not answer.
+// With `look_behind_ns` hits go on while a file server does not answer.
 void CachedFile::Core::look_if_due(const std::shared_ptr<Core>& self) {
     const std::uint64_t every_ns = std::min(policy_.look_every_ns, policy_.look_behind_ns);
     if (every_ns == kOffsetMax || policy_.steady_ns() - looked_ns_.load(std::memory_order_relaxed) < every_ns) return;
@@ -38,7 +38,7 @@ void CachedFile::Core::look_if_due(const std::shared_ptr<Core>& self) {
     if (looking_.exchange(true)) return;
     bool begun = false;
     (void)attempt([&] {
-        if (!take_budget(1)) return;   // a close waits for it, too
+        if (!take_budget(1)) return;   // a close waits for the task
         auto waited_for = std::make_shared<Budget>(self, 1);
         begun = submit([self, waited_for] {
             if (!self->closing_.load()) self->look_again();

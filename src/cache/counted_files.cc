@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNamedMax = 1000;   // paths with totals of their own
 
-// Returns the totals of the path, or those without a name if there are too many paths.
+// The totals of the path, or the nameless ones if there are too many paths.
 CacheTotals& totals_of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path) {
     const bool named = by_path.size() < kNamedMax || by_path.contains(path);
     return by_path[named ? path : std::string()];
@@ -41,7 +41,7 @@ void CountedFiles::note_opened() noexcept {
     ++totals_.files;
 }
 
-// Without memory a file counts in the sum only, here and below.
+// Without memory, here and below, a file counts in the sum only.
 void CountedFiles::note_aside(const std::string& path, Aside why) noexcept {
     const std::lock_guard lock(mutex_);
     ++totals_.asides[static_cast<std::size_t>(why)];
@@ -52,7 +52,7 @@ void CountedFiles::note_aside(const std::string& path, Aside why) noexcept {
 void CountedFiles::note_closed(const CachedFile& file) noexcept {
     const std::lock_guard lock(mutex_);
     add_counters(file, totals_);
-    // A file that was not on trial has told its reason to the tally already.
+    // A file that was not on trial has already counted its reason in the tally.
     if (const Aside why = file.counters().aside.load(); file.on_trial() && why != Aside::kNone && tally_ != nullptr)
         tally_->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
     (void)attempt([&] {

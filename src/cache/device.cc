@@ -19,9 +19,9 @@ constexpr const char* kAccountFile = "account";
 constexpr const char* kDevicesFile = "devices";
 constexpr std::uint64_t kBookBytes = 4096;
 constexpr std::uint64_t kBookMagic = 0x31544e4341434246;   // "FBCACNT1" in memory
-constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken between two looks at the device
+constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken between two checks of the device
 constexpr std::uint64_t kDevicesTextMax = 256 << 10;
-// Of many processes that start together one looks through the cache. One that was killed meanwhile is not waited for.
+// One of many processes that start together counts the cache. Others ignore one that was killed after this time.
 constexpr std::uint64_t kCountMaxNs = 10'000'000'000;
 
 Status no_account(const io::Directory& folder) {
@@ -75,7 +75,7 @@ Status Device::open_book(io::Directory& folder) {
 
 std::uint64_t Device::stored_bytes() const noexcept { return book_->stored_bytes.load(std::memory_order_relaxed); }
 
-// Once there was no room, or nobody could tell, it is looked at again for each byte.
+// Once there was no room, or no answer, every call asks the device.
 bool Device::has_room(std::uint64_t bytes) noexcept {
     if (!limits_.free_bytes || taken_since_look_.fetch_add(bytes) + bytes < kLookEvery) return true;
     std::uint64_t free_bytes = 0;
@@ -113,7 +113,7 @@ void Device::end_count() noexcept { book_->counting_ns.store(0); }
 
 namespace {
 
-// Whole lines only.
+// Ignores a partial last line.
 std::string read_device_lines(io::Directory& cache) {
     const auto file = cache.open_file(kDevicesFile, io::OpenMode::kRead);
     if (!file) return {};
@@ -158,7 +158,7 @@ Result<std::vector<std::uint32_t>> note_devices(io::Directory& cache, const std:
     if (file.status().code() == Code::kNotFound) file = cache.open_file(kDevicesFile, io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());
     const std::uint64_t end = read_device_lines(cache).size();
-    FOREBAY_TRY(file.value()->resize(end));   // a process was killed as it wrote a line
+    FOREBAY_TRY(file.value()->resize(end));   // a killed process left a partial line
     FOREBAY_TRY(file.value()->write_at(end, std::as_bytes(std::span(added))));
     return numbers;
 }

@@ -1,7 +1,6 @@
-// One device of the read cache: its account, which all processes share, and whether the device has room.
+// One device of the read cache: its account, shared by all processes, and its free space.
 //
-// Thread-safety: all calls from any thread. Only `open` blocks, on metadata, and `take` once in a while, on the
-// question of what is free.
+// Thread-safe. `open` blocks on metadata; `take` sometimes blocks to ask for the device's free space.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +18,8 @@
 namespace forebay::cache {
 
 struct DeviceLimits {
-    std::uint64_t capacity_bytes = 0;   // 0: nothing can be stored
-    // Bytes that the device must keep free; what it has free now. Unset: not asked.
+    std::uint64_t capacity_bytes = 0;   // 0: store nothing
+    // Bytes that the device must keep free, and a function for its free bytes. Unset: not asked.
     std::uint64_t keep_free_bytes = 0;
     std::function<std::uint64_t()> free_bytes = {};
 };
@@ -28,16 +27,16 @@ struct DeviceLimits {
 struct AccountView {
     std::uint64_t stored_bytes = 0, capacity_bytes = 0;   // capacity: of the process that opened it last; 0: unknown
 };
-// That in the folder. kNotFound: there is none. Changes nothing.
+// Reads the account in `folder`. kNotFound: there is none. Changes nothing.
 [[nodiscard]] Result<AccountView> read_account(io::Directory& folder);
 
 class Device {
   public:
-    // Opens the account in `folder`, or makes it. Somebody locks others out meanwhile. Errors: of the staging area;
-    // kCorrupt, if the account is none.
+    // Opens or makes the account in `folder`, which the caller has locked. Errors: of the staging area; kCorrupt: the
+    // file is no account.
     [[nodiscard]] static Result<std::unique_ptr<Device>> open(io::Directory& folder, DeviceLimits limits);
 
-    // False: the account or the device has no room.
+    // Returns false if the account or the device has no room.
     [[nodiscard]] bool take(std::uint64_t bytes) noexcept;
     void give_back(std::uint64_t bytes) noexcept;
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
@@ -45,19 +44,20 @@ class Device {
     [[nodiscard]] std::uint64_t room_bytes() const noexcept {
         return limits_.capacity_bytes - std::min(stored_bytes(), limits_.capacity_bytes);
     }
-    // Part of the capacity that is used.
+    // The used part of the capacity.
     [[nodiscard]] double use() const noexcept {
         return static_cast<double>(stored_bytes()) / static_cast<double>(limits_.capacity_bytes);
     }
-    // What was counted anew, unless something else has changed since `stored` was looked at.
+    // Sets the sum to `counted`, unless it is not `stored` any more.
     void set_stored(std::uint64_t stored, std::uint64_t counted) noexcept;
-    // False: another process counts. True: until `end_count` others are told so, for ten seconds at most.
+    // Returns false while another process counts. After true, others see the count until `end_count`, for at most ten
+    // seconds.
     [[nodiscard]] bool begin_count(std::uint64_t now_ns) noexcept;
     void end_count() noexcept;
 
   private:
-    struct Book;                                                         // the account's bytes, shared
-    static constexpr std::uint64_t kAskFirst = std::uint64_t{1} << 40;   // the device is asked before the first byte
+    struct Book;                                                         // the account's shared bytes
+    static constexpr std::uint64_t kAskFirst = std::uint64_t{1} << 40;   // ask the device before the first byte
 
     explicit Device(DeviceLimits limits) : limits_(std::move(limits)) {}
     [[nodiscard]] Status open_book(io::Directory& folder);
@@ -70,10 +70,9 @@ class Device {
     std::atomic<std::uint64_t> taken_since_look_{kAskFirst};
 };
 
-// The further devices of a cache: the paths of their part folders, of which the one on line n is device n
-// (docs/cache-format.md). Nothing can be read: none.
+// The paths of a cache's part folders: line n is further device n (docs/cache-format.md). None if unreadable.
 [[nodiscard]] std::vector<std::string> read_devices(io::Directory& cache);
-// The numbers of these, which are noted if they are new. Under the lock of `cache`. kNoSpace: there are too many.
+// The numbers of these paths; adds new ones. Needs the lock of `cache`. kNoSpace: too many devices.
 [[nodiscard]] Result<std::vector<std::uint32_t>> note_devices(io::Directory& cache,
                                                               const std::vector<std::string>& paths);
 

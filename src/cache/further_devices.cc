@@ -25,15 +25,15 @@ constexpr const char* kCacheName = "cache";
 constexpr const char* kHomeFile = "home";
 constexpr std::string_view kPartsPrefix = "parts-";
 constexpr std::size_t kPathMax = 4096;
-constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory: the program may want the rest
+constexpr std::uint64_t kUnaskedMemoryShare = 32;   // of a staging area in memory, which the program may need
 
 std::uint64_t free_bytes_at(const std::string& path) {
     std::error_code failed;
     const auto space = fs::space(path, failed);
-    return failed ? 0 : space.available;   // in doubt nothing is stored
+    return failed ? 0 : space.available;   // in doubt store nothing
 }
 
-// A staging area in memory takes what the program may need. One whose size is given may take that.
+// A staging area in memory competes with the program, unless the user gave its size.
 std::uint64_t capacity_of(const Options& options, std::uint64_t given, bool in_memory) {
     if (given != 0) return given;
     if (options.read_cache == ReadCacheMode::kOn || !in_memory) return options.read_cache_size;
@@ -55,14 +55,14 @@ Result<StoreSetup::Further> open_further(const Options& options, const StagingDe
     auto folder = enter(*cache.value(),
                         fmt::format("{}{:016x}", kPartsPrefix, checksum(std::as_bytes(std::span(home)))));
     FOREBAY_TRY(folder.status());
-    // For people: whose parts these are.
+    // For people: the owner of these parts.
     if (const auto file = folder.value()->open_file(kHomeFile, io::OpenMode::kCreateNew))
         (void)file.value()->write_at(0, std::as_bytes(std::span(home)));
     StoreSetup::Further further;
     further.path = folder.value()->name();
     further.folder = std::move(folder).value();
     further.limits.capacity_bytes = capacity_of(options, device.bytes, in_memory);
-    // Another program may stage its writes there.
+    // Other programs may stage writes there.
     further.limits.keep_free_bytes = device.bytes != 0 ? 0 : options.size;
     further.limits.free_bytes = [path = further.path] { return free_bytes_at(path); };
     return further;

@@ -1,6 +1,6 @@
-// From option `nls` to the devices of a store: what each may hold, and the part folders of the further ones.
+// Makes a store's devices from option `nls`: their limits, and the part folders of the further ones.
 //
-// Thread-safety: all calls from any thread. They block on metadata of the devices.
+// Thread-safe. Blocks on metadata of the devices.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,14 @@
 
 namespace forebay::cache {
 
-// Of the folder `cache`, opened at `path`: its limits, and the further devices with theirs. A further device that
-// cannot be used is left out. Returns why, of the last one.
+// Adds the limits of the folder `cache` at `path`, and the further devices. Leaves out unusable ones; returns the last
+// one's error.
 Status add_devices(StoreSetup& setup, const Options& options, const std::string& path);
 
-// Removes the part folders in this folder `cache` whose first device has no cache any more. Returns how many files with
-// bytes that were.
+// Removes part folders in `cache` whose first device has no cache. Returns the number of files with bytes.
 std::uint64_t remove_orphaned_parts(io::Directory& cache);
 
-// One that a cache has noted. kPermissionDenied: others than the calling user may change what is there.
+// Opens a part folder that a cache has noted. kPermissionDenied: other users may change it.
 [[nodiscard]] Result<std::unique_ptr<io::Directory>> open_part_folder(const std::string& path);
 
 }   // namespace forebay::cache

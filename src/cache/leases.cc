@@ -12,7 +12,7 @@ namespace forebay::cache {
 Leases::Leases(std::uint64_t lasts_ns, std::uint64_t bytes_max)
     : lasts_ns_(lasts_ns), bytes_max_(bytes_max), forks_(io::forks_so_far()), user_(::geteuid()), group_(::getegid()) {}
 
-// In a child another thread of the parent may have held the lock.
+// A thread of the parent may have held the lock.
 bool Leases::usable() const noexcept { return enabled() && io::forks_so_far() == forks_; }
 
 void Leases::erase(Place place) noexcept {
@@ -74,7 +74,7 @@ void Leases::keep(const std::string& path, const Lease& lease) {
     order_.push_front({path, lease});
     const Place place = order_.begin();
     bytes_ += bytes_of(*place);
-    // Without memory for these no call finds it, and it goes as the oldest one.
+    // Without memory for these entries no call finds the lease, and it ages out.
     by_inode_.emplace(lease.version.identity.inode, place);
     by_path_.emplace(place->path, place);
     while (bytes_ > bytes_max_) erase(std::prev(order_.end()));
@@ -90,7 +90,7 @@ void Leases::drop(const io::Identity& identity) noexcept {
     if (!usable()) return;
     const std::lock_guard lock(mutex_);
     for (auto one = by_inode_.find(identity.inode); one != by_inode_.end(); one = by_inode_.find(identity.inode)) {
-        // Another device's file of this number is asked for anew, too.
+        // Also drops files of other devices with this number, which only costs a request.
         erase(one->second);
     }
 }

@@ -1,12 +1,9 @@
-// The small files that a process may open again without asking their file system: docs/read-cache.md, "Attribute
-// leases".
+// Attribute leases: small files that a process may reopen without asking their file system (docs/read-cache.md,
+// "Attribute leases").
 //
-// A lease says which version a path led to when this process compared it last. It is valid for so long as option
-// `revalidate` says, for the effective user and group that the process had then. The table is bounded; the leases that
-// were used longest ago go first.
-//
-// Thread-safety: all calls from any thread. In a forked child the table is empty, and no call waits for the parent's
-// lock. Nothing blocks.
+// A lease is the version of a path at this process's last comparison. It is valid for the time in option `revalidate`,
+// for the effective user and group of then. The table is bounded and drops the least recently used leases.
+// Thread-safe. In a forked child the table is empty, and no call waits for the parent's lock. Nothing blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -34,17 +31,17 @@ class Leases {
   public:
     static constexpr std::uint64_t kBytesMax = 64 << 20;   // about 150,000 leases
 
-    // `lasts_ns`: how long a lease is valid. kOffsetMax: until it is dropped; 0: there are none.
+    // `lasts_ns` is the validity of a lease. kOffsetMax: until it is dropped; 0: there are none.
     explicit Leases(std::uint64_t lasts_ns, std::uint64_t bytes_max = kBytesMax);
 
     [[nodiscard]] bool enabled() const noexcept { return lasts_ns_ > 0; }
     // The valid lease of the path.
     [[nodiscard]] std::optional<Lease> find(const std::string& path, std::uint64_t now_ns);
-    // Replaces the path's earlier lease, and drops those of other versions of the file under its other names. May throw
-    // std::bad_alloc; the path then has no lease.
+    // Replaces the path's lease, and drops leases of the file's other versions. After std::bad_alloc the path has no
+    // lease.
     void keep(const std::string& path, const Lease& lease);
     void drop(const std::string& path) noexcept;
-    // Drops the leases of all paths that lead to the file.
+    // Drops the leases of all paths of the file.
     void drop(const io::Identity& identity) noexcept;
 
     // For tests.
@@ -56,7 +53,7 @@ class Leases {
         Lease lease;
     };
     using Place = std::list<Kept>::iterator;
-    // Of one lease: the list's node and those of both maps.
+    // With the list's node and those of both maps.
     [[nodiscard]] static std::uint64_t bytes_of(const Kept& kept) noexcept {
         return sizeof(Kept) + kept.path.capacity() + 160;
     }
@@ -66,8 +63,8 @@ class Leases {
     void empty_for_another_user() noexcept;
 
     const std::uint64_t lasts_ns_, bytes_max_, forks_;
-    std::mutex mutex_;        // guards what follows
-    std::list<Kept> order_;   // the last used one first
+    std::mutex mutex_;        // guards the members below
+    std::list<Kept> order_;   // most recently used first
     std::unordered_map<std::string_view, Place> by_path_;
     std::unordered_multimap<std::uint64_t, Place> by_inode_;
     std::uint64_t bytes_ = 0;

@@ -46,14 +46,14 @@ void NextUses::note_read(ByteRange range) noexcept {
         forget_late(number, unit);
         if (unit.uses.empty() && unit.stored == 0) units_.erase(found);
     });
-    // The one that was to be used first may have been skipped.
+    // The first unit of the set may have been skipped.
     if (!by_next_.empty() && by_next_.begin()->first + kFar < read_) {
         const std::uint64_t number = by_next_.begin()->second;
         forget_late(number, units_.find(number)->second);
     }
 }
 
-// Uses of units that are read often go by many at a time: each is moved once on average.
+// Removes many uses at a time from units that are read often, so each use moves once on average.
 void NextUses::forget_late(std::uint64_t number, Unit& unit) noexcept {
     const auto is_over = [this](const Use& use) { return use.blocks == 0 || use.position + kFar < read_; };
     for (; unit.first < unit.uses.size() && is_over(unit.uses[unit.first]); ++unit.first) --uses_;
@@ -64,7 +64,7 @@ void NextUses::forget_late(std::uint64_t number, Unit& unit) noexcept {
     set_key(number, unit);
 }
 
-// Takes no memory: the node in the set is used again.
+// Allocates nothing: reuses the set's node.
 void NextUses::set_key(std::uint64_t number, Unit& unit) noexcept {
     if (unit.stored == 0) return;
     const std::uint64_t key = next(number, unit.stored);

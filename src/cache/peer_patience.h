@@ -1,9 +1,8 @@
-// How long a peer is waited for, and when it is asked again after it was late.
+// The time to wait for a peer, and when to ask it again after it was late.
 //
-// The rule: waiting in vain may cost what the answers in time have saved, and a small sum once. So all questions
-// together take no longer than reading the file would have. A peer that was late is not asked the next times, twice as
-// many after each further time. One that answers, but is still reading what it has said to have, is waited for from
-// savings only. Pure; not thread-safe.
+// Vain waits may cost the time that answers have saved, and once a small sum. So all questions together take no longer
+// than reading the file. After each late answer the peer is skipped for twice as many questions. A peer that answers
+// but still reads its bytes is waited for from savings only. Pure; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 
 namespace forebay::cache {
 
-// What a request of the program's own to the file takes, from those that were timed.
+// The mean cost of the program's own requests to the file.
 class SourcePace {
   public:
     void note(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
@@ -19,7 +18,7 @@ class SourcePace {
         mean_ns_ = mean_bytes_ == 0 ? took_ns : mean_ns_ - mean_ns_ / kWeight + took_ns / kWeight;
         mean_bytes_ = mean_bytes_ == 0 ? bytes : mean_bytes_ - mean_bytes_ / kWeight + bytes / kWeight;
     }
-    // In proportion if it is more than usual; less than usual takes as long as usual. 0: nothing was timed yet.
+    // Grows with bytes above the mean; smaller requests cost as much as the mean. 0: nothing was timed.
     [[nodiscard]] std::uint64_t cost_ns(std::uint64_t bytes) const noexcept {
         if (mean_bytes_ == 0) return 0;
         const std::uint64_t times = std::max(bytes, mean_bytes_) * 16 / mean_bytes_;
@@ -33,7 +32,7 @@ class SourcePace {
 
 class PeerPatience {
   public:
-    // So long may an answer take that saves `cost_ns`; 0: the peer is not asked this time.
+    // The longest time for an answer that saves `cost_ns`; 0: do not ask the peer now.
     [[nodiscard]] std::uint64_t bound_ns(std::uint64_t cost_ns) noexcept {
         if (skip_ > 0) {
             --skip_;
@@ -41,11 +40,11 @@ class PeerPatience {
         }
         return cost_ns == 0 ? 0 : cost_ns + wait_ns();
     }
-    // So long may what it is about to have be waited for.
+    // The longest wait for bytes that the peer is about to have.
     [[nodiscard]] std::uint64_t wait_ns(std::uint64_t cost_ns = 0) const noexcept {
         return std::min(balance_ns_, std::max(kExtraMaxNs, 2 * cost_ns));
     }
-    // It has answered, in vain.
+    // A wait for bytes was in vain.
     void waited(std::uint64_t took_ns) noexcept { spend(took_ns); }
     void answered(std::uint64_t cost_ns, std::uint64_t took_ns) noexcept {
         if (took_ns <= cost_ns) balance_ns_ = std::min(balance_ns_ + (cost_ns - took_ns), kBalanceMaxNs);

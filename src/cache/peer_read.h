@@ -1,7 +1,7 @@
-// A miss of a file that other nodes read as well: what they have comes from them, the rest from the file.
+// A miss of a file that other nodes read too: takes bytes from peers, and the rest from the file.
 //
-// What nobody has said to have comes first, from the file: meanwhile the others get what they have said to have. What a
-// peer does not give in time is read from the file. Thread-safety: as Peers. Blocks as the file does, and as Peers.
+// It first reads the parts that no peer announced, while the peers get theirs. Parts that a peer does not give in time
+// come from the file. Thread-safety and blocking: as Peers, and as the file.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@ namespace forebay::cache {
 
 struct PeerRead {
     std::uint64_t source_bytes = 0;   // of the range, read from the file
-    std::uint64_t peer_asked = 0;     // of what was asked for, from peers
-    std::uint64_t peer_ns = 0;        // that took
-    std::uint64_t late = 0;           // questions that were not answered in time
+    std::uint64_t peer_asked = 0;     // of the requested part, from peers
+    std::uint64_t peer_ns = 0;        // time of these
+    std::uint64_t late = 0;           // questions without an answer in time
 };
 
-// How a file is read, and what that takes.
+// Reads the file, and estimates the time of a read.
 struct PeerReadSource {
     std::function<Result<std::size_t>(std::uint64_t offset, io::MutableBytes into)> read;
     std::function<std::uint64_t(std::uint64_t bytes)> cost_ns;
     std::uint64_t (*steady_ns)() noexcept;
 };
 
-// Fills `into` with `whole`, which are whole pieces and this node is about to store; `asked` is the part that somebody
-// waits for. Returns how many bytes there are before the first that the file does not have, or the file's error.
+// Fills `into` with `whole`, in whole pieces that this node is about to store; `asked` is the requested part. Returns
+// the bytes before the end of the file, or the file's error.
 [[nodiscard]] Result<std::size_t> read_with_peers(Peers& peers, const PeerReadSource& source, ByteRange whole,
                                                   ByteRange asked, io::MutableBytes into, PeerRead& done);
 
-// Tells that this node is about to read `ahead`, and returns the parts that no other node has said to have. What this
-// node does not read after all is to be taken back, unless it had said before to have it (kSelf).
+// Announces that this node is about to read `ahead`. Returns the parts that no other node announced. The caller takes
+// back parts that it does not read, unless it had announced them before (kSelf).
 [[nodiscard]] std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done);
 
-// Of what this node is to prefetch, the parts that it fetches: those whose home it is, and that no other node has said
-// to have. Tells that it is about to have them. What was not told in time it fetches all the same.
+// Returns the parts of `wanted` that this node prefetches: those of its home that no other node announced. Announces
+// them. A late answer counts as no announcement.
 [[nodiscard]] std::vector<ByteRange> tell_prefetch(Peers& peers, ByteRange wanted, std::uint64_t file_bytes,
                                                    const std::function<std::uint64_t(std::uint64_t bytes)>& cost_ns,
                                                    PeerRead& done);

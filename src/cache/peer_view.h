@@ -1,8 +1,8 @@
-// What was read of another node's presence map: whether some blocks are there, and whether bytes are those blocks.
+// A copy of another node's presence map: tells whether blocks are present, and whether bytes are those blocks.
 //
-// The map is read by the network, not under any lock, in this order: `first`, the bytes, `second`. A unit's generation
-// that is the same in both says that nothing was taken away meanwhile, as for a reader of the node itself (presence.h).
-// Each block is compared with its checksum too: bytes that a failed device or network has changed do not count. Pure.
+// The network reads the map without a lock, in this order: `first`, the bytes, `second`. Equal generations of a unit in
+// both mean that no block was removed in between (presence.h). The checksum of each block also detects bytes that a
+// failing device or network changed. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace forebay::cache {
 
-// A UnitEntry as bytes that were copied.
+// A copied UnitEntry.
 struct PeerEntry {
     std::uint64_t present = 0;
     std::uint32_t generation = 0, owner = 0;
@@ -25,9 +25,9 @@ struct PeerView {
     explicit PeerView(ByteRange blocks)
         : range(blocks), entries((blocks.end - 1) / kUnitBytes - blocks.begin / kUnitBytes + 1) {}
 
-    ByteRange range;   // whole blocks, but for the last one of the file
+    ByteRange range;   // whole blocks; the last one ends with the file
     MapState state = MapState::kBeingMade;
-    std::vector<PeerEntry> entries;   // of the units that `range` touches
+    std::vector<PeerEntry> entries;   // of the units in `range`
 
     [[nodiscard]] std::uint64_t first_unit() const noexcept { return range.begin / kUnitBytes; }
     [[nodiscard]] std::uint64_t blocks() const noexcept { return (range.size() + kBlockBytes - 1) / kBlockBytes; }
@@ -39,7 +39,7 @@ struct PeerView {
         }
         return true;
     }
-    // Nothing that was there in `first` has gone since.
+    // True if nothing of `first` was removed since.
     [[nodiscard]] bool still(const PeerView& first) const noexcept {
         if (state != MapState::kValid || !all_present()) return false;
         for (std::size_t i = 0; i < entries.size(); ++i)
@@ -48,7 +48,7 @@ struct PeerView {
     }
 };
 
-// `checksums`: one for each block of `bytes`, as in the map.
+// Returns true if each block of `bytes` has its checksum in `checksums`.
 [[nodiscard]] bool fit(io::Bytes bytes, std::span<const std::uint32_t> checksums) noexcept;
 
 }   // namespace forebay::cache

@@ -1,14 +1,12 @@
-// What other nodes hold of a file that this one reads through its cache too.
+// The nodes that read a file through their caches together with this one.
 //
-// Each node says what it is about to have before it reads that from the file: then all nodes together read the file
-// once. Whoever asks for the same later learns who was the last to say so, and gets the bytes from there. Nobody waits
-// for another node longer than reading the file would take, so each answer may be that it did not come in time.
-// docs/read-cache.md, "From other nodes".
+// Each node announces bytes before it reads them from the file, so all nodes together read the file once. Later nodes
+// learn the last announcer, and get the bytes from it. No node waits longer than reading the file would take, so any
+// answer may be kLate. docs/read-cache.md, "From other nodes".
 //
-// Correctness needs none of it: what a peer gives was checked, and what it does not give is read from the file. Peers
-// that join an open file are called by the program's thread only, where `usable` says so; one call at a time. Those
-// that a file is opened with (FindPeers) are called by any thread, several at once, and by forked children. Nothing
-// throws.
+// Correctness does not depend on peers: their bytes are checked, and the file has the rest. Thread-safety: only the
+// program's thread, where `usable` allows it, calls peers that join an open file, one call at a time. Any thread and
+// forked children may call peers that a file is opened with (FindPeers). Nothing throws.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +24,9 @@ namespace forebay::cache {
 
 enum class PeerAnswer : std::uint8_t {
     kYes,
-    kNotThere,   // it answered, and does not have the bytes
-    kLate,       // no answer in time; the buffers of the question stay until there is one
-    kNotAsked,   // it was late before, and is left alone for a while; or nobody can be asked any more
+    kNotThere,   // it answered, without the bytes
+    kLate,       // no answer in time; the question's buffers stay until there is one
+    kNotAsked,   // it was late before and is skipped, or no node is left to ask
 };
 
 class Peers {
@@ -37,14 +35,14 @@ class Peers {
     static constexpr Node kNobody = UINT32_MAX;
     static constexpr Node kSelf = UINT32_MAX - 1;   // this node
     [[nodiscard]] static constexpr bool is_other(Node node) noexcept { return node < kSelf; }
-    // A range and who was the last to say that it is about to have it.
+    // A range and its last announcer.
     struct Run {
         ByteRange range;
         Node holder = kNobody;
         friend bool operator==(const Run&, const Run&) = default;
     };
 
-    // Which stripes of the file this node is the home of: every `nodes`-th, from its own number on.
+    // The stripes that this node is the home of: every `nodes`-th, from its own number on.
     struct Homes {
         std::uint64_t stripe_bytes = 0;   // whole pieces
         Node own = 0, nodes = 1;
@@ -55,38 +53,38 @@ class Peers {
 
     virtual ~Peers() = default;
 
-    // Whether the calling thread may ask, and anybody can be asked.
+    // True if the calling thread may ask, and there is a node to ask.
     [[nodiscard]] virtual bool usable() noexcept = 0;
-    // Ranges are told in pieces of so many bytes: whole blocks, and whole parts of a unit.
+    // The granularity of announced ranges: whole blocks, and whole parts of a unit.
     [[nodiscard]] virtual std::uint64_t piece_bytes() const noexcept = 0;
-    // Whoever claims units of one of these, and asks for them, waits for nobody who waits for units of another one. 0:
-    // a claim may go on behind it.
+    // A holder of claims within one such stretch never waits for a node that waits for another stretch. 0: claims may
+    // go beyond.
     [[nodiscard]] virtual std::uint64_t claim_within() const noexcept { return 0; }
-    // Where in the file this node begins to read ahead, so that not all begin at the same place.
+    // Where this node begins to read ahead; different on each node.
     [[nodiscard]] virtual std::uint64_t first_byte() const noexcept = 0;
-    // Of what all nodes are to fetch, this one fetches that.
+    // This node's share of bytes that all nodes are to fetch.
     [[nodiscard]] virtual Homes homes() const noexcept = 0;
 
-    // This node is about to have `pieces`, of which reading the file would take `cost_ns`. With kYes `before` has
-    // who said so before, in order and without gaps. kNotThere is no answer of it.
+    // Announces `pieces`, which take `cost_ns` to read from the file. With kYes `before` has the earlier announcers, in
+    // order and without gaps. Never returns kNotThere.
     [[nodiscard]] virtual PeerAnswer tell(ByteRange pieces, std::uint64_t cost_ns,
                                           std::vector<Run>& before) noexcept = 0;
-    // This node is not about to have `run` after all, which is one of those that `tell` gave. Does not wait.
+    // Takes back `run`, one that `tell` returned. Does not wait.
     virtual void take_back(const Run& run) noexcept = 0;
-    // Fills `into` with `blocks` of the file, whole blocks. What `into` holds counts with kYes only.
+    // Fills `into` with `blocks`, whole blocks of the file. `into` is valid after kYes only.
     [[nodiscard]] virtual PeerAnswer read(Node holder, ByteRange blocks, io::MutableBytes into,
                                           std::uint64_t cost_ns) noexcept = 0;
-    // Helps along what other nodes ask this one, and what was late. Does not wait.
+    // Serves other nodes' questions and late answers. Does not wait.
     virtual void help() noexcept = 0;
-    // The file is closed here. Nothing else is called any more. Does not wait for others, who may go on asking.
+    // The last call: this node closes the file. Others may go on asking. Does not wait.
     virtual void leave() noexcept = 0;
 };
 
-// A file that peers are wanted for.
+// A file for which peers are wanted.
 struct PeersWanted {
     Version version;
     std::string path;      // of the file
-    std::string replica;   // which one this process reads (Replica::label)
+    std::string replica;   // the one that this process reads (Replica::label)
 };
 using FindPeers = std::function<std::shared_ptr<Peers>(const PeersWanted& file)>;   // null: there are none
 

@@ -21,7 +21,7 @@ static_assert(offsetof(PresenceHeader, device_bytes) == 256);
 static_assert(sizeof(PresenceHeader) <= kMapHeaderBytes);
 static_assert(sizeof(Version) == 56);
 
-// Of what does not change once the map is made.
+// A checksum of the fields that never change.
 std::uint64_t seal_of(const PresenceHeader& header) noexcept {
     std::array<std::byte, offsetof(PresenceHeader, checksum)> bytes{};
     const std::uint64_t magic = kPresenceMagic;
@@ -71,7 +71,7 @@ Result<Presence> Presence::open(io::MutableBytes memory) {
     if (memory.size() < kMapHeaderBytes) return Status(Code::kCorrupt, "a presence map is shorter than its header");
     auto* const header = reinterpret_cast<PresenceHeader*>(memory.data());
     FOREBAY_TRY(check(*header));
-    // Before `bytes_for`, which would overflow.
+    // Check before `bytes_for`, which would overflow.
     const std::uint64_t units = units_of(header->source.size);
     if (units > memory.size() / sizeof(UnitEntry) || memory.size() < bytes_for(header->source.size))
         return Status(Code::kCorrupt, "a presence map is shorter than its file's size wants");
@@ -146,7 +146,7 @@ std::uint64_t Presence::publish(std::uint64_t unit, std::uint64_t blocks) const 
 }
 
 std::uint64_t Presence::withdraw(std::uint64_t unit, std::uint64_t blocks) const noexcept {
-    // In this order: who has seen the blocks has seen the generation before.
+    // In this order: a reader that saw the blocks saw the old generation.
     const std::uint64_t withdrawn = blocks & units_[unit].present.fetch_and(~blocks, std::memory_order_acq_rel);
     units_[unit].generation.fetch_add(1, std::memory_order_acq_rel);
     return withdrawn;

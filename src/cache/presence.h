@@ -1,14 +1,14 @@
-// The presence map: which blocks of a source file are whole in its replica, in memory that processes share.
+// The presence map: tells which blocks of a source file are complete in its replica, in memory shared by processes.
 //
-// docs/cache-format.md is the specification. Pure but for the memory that it is given; nothing here opens, maps or
-// locks. Decoders accept hostile input. Thread-safety: all of it, also between processes that map the same file.
+// docs/cache-format.md is the specification. Pure except for the given memory; opens, maps and locks nothing. Decoders
+// accept hostile input. Thread-safe, also between processes. Nothing blocks.
 //
-// After a restart of the machine what was there is doubtful: bits, checksums and bytes reached the device in any order.
-// It counts again once the checksums were compared.
+// After a restart of the machine stored blocks are doubtful: bits, checksums and bytes reached the device in any order.
+// They count again after a comparison of their checksums.
 //
 // Invariants
-//   1. A set bit means that the block's bytes are in the replica, as of the version in the header.
-//   2. Bits of a unit are set and cleared by its owner only. The generation is raised before any is cleared.
+//   1. A set bit means that the replica has the block's bytes, of the version in the header.
+//   2. Only a unit's owner sets and clears its bits. It raises the generation before a reader can miss a cleared bit.
 // So a reader that finds the bits set, reads the replica, and finds the generation unchanged has read whole blocks.
 #pragma once
 
@@ -31,12 +31,12 @@ inline constexpr std::uint64_t kUnitBytes = kBlockBytes * kUnitBlocks;
 inline constexpr std::uint64_t kPresenceMagic = 0x3145484341434246;   // "FBCACHE1" in memory
 // kSpreadVersion: units may lie on further devices.
 inline constexpr std::uint32_t kPresenceVersion = 2, kSpreadVersion = 3;
-inline constexpr std::uint32_t kDevicesMax = 32;   // of one cache, the first one included
+inline constexpr std::uint32_t kDevicesMax = 32;   // of one cache, with the first one
 inline constexpr std::uint32_t kOwnersMax = 4095;
 inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader::flags
 
-// A file as it was at one moment. Two versions that are equal have the same bytes, provided that the younger of the two
-// times is older than the file system's clock is coarse.
+// A file at one moment. Equal versions have equal bytes if the later of the two times is older than a tick of the file
+// system's clock.
 struct Version {
     io::Identity identity;
     std::uint64_t born_ns = 0, generation = 0;   // 0: unknown
@@ -59,12 +59,11 @@ struct PresenceHeader {
     std::atomic<std::uint64_t> used_ns;   // CLOCK_REALTIME
     std::atomic<std::uint64_t> opens;
     std::uint64_t made_ns;
-    io::SharedWord arrivals;   // raised when something was published or given up
+    io::SharedWord arrivals;   // raised when a unit was published or given up
     std::atomic<std::uint32_t> flags;
     std::uint64_t unused_too[11];
-    std::atomic<std::uint64_t> device_bytes[kDevicesMax];   // of further devices; stored_bytes is that of the first one
+    std::atomic<std::uint64_t> device_bytes[kDevicesMax];   // of further devices; stored_bytes is of the first one
 
-    // Of all devices.
     [[nodiscard]] std::uint64_t all_bytes() const noexcept {
         std::uint64_t bytes = stored_bytes.load(std::memory_order_relaxed);
         for (const auto& one : device_bytes) bytes += one.load(std::memory_order_relaxed);
@@ -78,12 +77,12 @@ struct PresenceHeader {
 struct UnitEntry {
     std::atomic<std::uint64_t> present;
     std::atomic<std::uint32_t> generation;
-    std::atomic<std::uint32_t> owner;      // and the unit's device
-    std::atomic<std::uint64_t> doubtful;   // blocks that were there before the machine was restarted
+    std::atomic<std::uint32_t> owner;      // with the unit's device
+    std::atomic<std::uint64_t> doubtful;   // blocks from before a restart of the machine
 };
 static_assert(sizeof(UnitEntry) == 24);
 
-// Where in the map things are, for those who read it from afar. docs/cache-format.md.
+// Offsets in the map, for remote readers. docs/cache-format.md.
 inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
 [[nodiscard]] constexpr std::uint64_t units_of(std::uint64_t source_bytes) noexcept {
     return source_bytes / kUnitBytes + (source_bytes % kUnitBytes != 0 ? 1 : 0);
@@ -94,7 +93,7 @@ inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
 [[nodiscard]] constexpr std::uint64_t checksums_offset(std::uint64_t source_bytes) noexcept {
     return (entry_offset(units_of(source_bytes)) + kMapHeaderBytes - 1) / kMapHeaderBytes * kMapHeaderBytes;
 }
-// What the map has of a block's bytes.
+// The checksum of a block's bytes in the map.
 [[nodiscard]] std::uint32_t block_checksum(io::Bytes block) noexcept;
 
 // Blocks [first, end) of one unit, as bits.
@@ -102,7 +101,7 @@ inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
     const std::uint64_t below_end = end >= kUnitBlocks ? ~std::uint64_t{0} : (std::uint64_t{1} << end) - 1;
     return first >= kUnitBlocks ? 0 : below_end & ~((std::uint64_t{1} << first) - 1);
 }
-// Of as many blocks as bits are set.
+// The bytes of as many blocks as bits are set.
 [[nodiscard]] constexpr std::uint64_t bytes_of_blocks(std::uint64_t blocks) noexcept {
     return static_cast<std::uint64_t>(std::popcount(blocks)) * kBlockBytes;
 }
@@ -122,40 +121,39 @@ class Presence {
     // Writes a header into zeroed memory; the state becomes valid last.
     static void make(io::MutableBytes memory, const Version& source, const area::BootId& boot_id, std::uint64_t now_ns,
                      std::uint32_t version = kPresenceVersion) noexcept;
-    // kCorrupt: no presence map, or not one that was finished. kUnsupported: of another version of this format.
+    // kCorrupt: no complete presence map. kUnsupported: another version of the format.
     [[nodiscard]] static Result<Presence> open(io::MutableBytes memory);
 
     [[nodiscard]] PresenceHeader& header() const noexcept { return *header_; }
     [[nodiscard]] std::uint64_t units() const noexcept { return units_.size(); }
-    // Whether units may lie on further devices.
+    // True if units may lie on further devices.
     [[nodiscard]] bool spreads() const noexcept { return header_->version == kSpreadVersion; }
-    // From now on they may. Nobody else maps the file.
+    // Allows that. No other process may map the file.
     void spread() const noexcept;
-    // Of the unit's bytes, whoever owns it. Looked at after the bits: a device that is set later goes with a generation
-    // that differs.
+    // The device of the unit's bytes. Read it after the bits: a later change of the device also changes the generation.
     [[nodiscard]] std::uint32_t device_of(std::uint64_t unit) const noexcept {
         return units_[unit].owner.load(std::memory_order_acquire) >> kDeviceShift;
     }
-    // By the owner, while no bit of the unit is set or in doubt.
+    // Called by the owner, while no bit of the unit is set or in doubt.
     void set_device(std::uint64_t unit, std::uint32_t device) const noexcept;
     [[nodiscard]] bool is_void() const noexcept {
         return header_->state.load(std::memory_order_relaxed) != MapState::kValid;
     }
-    // Before the bytes stored are taken out of the account: whoever stores meanwhile adds his, and looks at this then.
-    // The machine was restarted: what was there is doubtful, and nobody owns anything. Nobody else maps the file.
+    // After a restart of the machine: makes all blocks doubtful and all units free. No other process may map the file.
     void doubt_all(const area::BootId& boot_id) const noexcept;
     [[nodiscard]] std::uint64_t doubtful(std::uint64_t unit) const noexcept {
         return units_[unit].doubtful.load(std::memory_order_relaxed);
     }
-    // By the owner, once they were compared and published, or dropped. Returns what was doubtful.
+    // Called by the owner after the blocks were compared and published, or dropped. Returns the doubtful ones.
     std::uint64_t end_doubt(std::uint64_t unit) const noexcept { return units_[unit].doubtful.exchange(0); }
 
+    // Call before the stored bytes are subtracted from the account: a process that stores meanwhile adds its bytes
+    // first, and then sees this state.
     void make_void() const noexcept { header_->state.store(MapState::kVoid); }
-    // Whether the header is one of this version that was finished, and is not damaged. Its size is not looked at.
+    // Checks that a header is complete, of this version and undamaged. Does not check its size.
     [[nodiscard]] static Status check(const PresenceHeader& header);
 
-    // What a reader compares before and after reading the replica: whether all of `blocks` are there, and in which
-    // generation.
+    // A reader's look at the map: `whole` if all of the blocks are present, and their generation.
     struct Seen {
         bool whole = false;
         std::uint32_t generation = 0;
@@ -163,32 +161,32 @@ class Presence {
     };
     [[nodiscard]] Seen look(std::uint64_t unit, std::uint64_t blocks) const noexcept {
         const UnitEntry& entry = units_[unit];
-        // The generation first: if blocks are taken away in between, the second look differs from this one.
+        // Read the generation first: if blocks are removed in between, the second look differs.
         const std::uint32_t generation = entry.generation.load(std::memory_order_acquire);
         return {(entry.present.load(std::memory_order_acquire) & blocks) == blocks, generation};
     }
-    // After the replica was read.
+    // Returns true if the unit's generation is still that of `seen`, after the replica was read.
     [[nodiscard]] bool still(std::uint64_t unit, Seen seen) const noexcept {
         std::atomic_thread_fence(std::memory_order_acquire);
         return units_[unit].generation.load(std::memory_order_relaxed) == seen.generation;
     }
 
-    // True: `self` owns the unit now, and nobody did. `found`: who owns it.
+    // Returns true if the unit was free and `self` owns it now. `found` is the owner.
     [[nodiscard]] bool claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept;
-    // The same of a unit whose owner is `dead`.
+    // Claims a unit whose owner is `dead`, likewise.
     [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept;
-    // The number has a new process: what a dead one had claimed by it is nobody's. Under the lock of the replica's
-    // folder, as `take_over` is: else one that has just seen the dead one would take a unit from the new process.
+    // Frees the units of a dead process when a new one takes its number. Needs the lock of the replica's folder, as
+    // `take_over` does; otherwise a process could take a unit from the new owner.
     void forget_owner(std::uint32_t number) const noexcept;
-    // By the owner; wakes those who wait for it.
+    // Called by the owner; wakes waiting processes.
     void give_up(std::uint64_t unit) const noexcept;
 
-    // By the owner, after the bytes were written to the replica.
+    // Called by the owner, after it wrote the bytes to the replica.
     void set_checksum(std::uint64_t unit, std::uint64_t block, std::uint32_t checksum) const noexcept;
     [[nodiscard]] std::uint32_t checksum_of(std::uint64_t unit, std::uint64_t block) const noexcept;
-    // Returns the bits that were not set before.
+    // Returns the bits that were clear before.
     std::uint64_t publish(std::uint64_t unit, std::uint64_t blocks) const noexcept;
-    // By the owner, before the hole is punched. Returns the bits that were set.
+    // Called by the owner, before it punches the hole. Returns the bits that were set.
     std::uint64_t withdraw(std::uint64_t unit, std::uint64_t blocks) const noexcept;
     [[nodiscard]] std::uint64_t present(std::uint64_t unit) const noexcept {
         return units_[unit].present.load(std::memory_order_acquire);
@@ -196,7 +194,8 @@ class Presence {
 
   private:
     static constexpr std::uint32_t kDeviceShift = 24, kOwnerMask = 0xffff;
-    // Puts `next` in the place of `owner`; the device stays. False: it has another owner, which is put into `owner`.
+    // Replaces `owner` by `next`; the device stays. Returns false if the unit has another owner, and puts it into
+    // `owner`.
     [[nodiscard]] bool change_owner(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept;
 
     Presence(PresenceHeader* header, std::span<UnitEntry> units, std::span<std::atomic<std::uint32_t>> checksums)

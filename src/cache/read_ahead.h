@@ -1,8 +1,8 @@
-// How much of a file is fetched that nobody has asked for yet.
+// Decides how many bytes of a file to fetch before they are requested.
 //
-// In sequence: after three requests that follow each other the next unit, then twice as much each time. At random:
-// nothing until the program has asked for a share of the file that a sample would not reach; from then on several bytes
-// for each further one, in file order. docs/read-cache.md, "How much is read ahead". Pure; not thread-safe.
+// In sequence: after three requests in a row the next unit, then twice as much each time. At random: nothing until the
+// program has requested more of the file than a sample would; then several bytes for each further one, in file order.
+// docs/read-cache.md, "How much is read ahead". Pure; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ inline constexpr std::uint64_t kSampleShare = 12;
 
 class ReadAhead {
   public:
-    // At random the file is read from `first_byte` on, and then from its beginning.
-    // Asked for less than 1 / `sample_share` of the file: a sample.
+    // At random it fetches from `first_byte` on, then from the beginning. Requests of less than 1 / `sample_share` of
+    // the file count as a sample.
     explicit ReadAhead(std::uint64_t file_bytes, std::uint64_t first_byte = 0,
                        std::uint64_t sample_share = kSampleShare) noexcept
         : file_bytes_(file_bytes), first_byte_(first_byte), sample_share_(sample_share) {}
 
-    // What may be fetched now beside a request that missed: a range, empty for nothing.
+    // The range to fetch beside a request that missed; empty: none.
     [[nodiscard]] ByteRange after_miss(ByteRange asked) noexcept {
         note(asked);
         if (follows_ >= kFollowing) {
@@ -41,7 +41,7 @@ class ReadAhead {
     static constexpr std::uint64_t kBlock = 4 << 10, kUnit = 256 << 10, kWindowMax = 8 << 20, kSweep = 1 << 20;
     static constexpr std::uint64_t kPerByte = 4;
 
-    // What was a hit in between is not told: what was read ahead, and the rest of the last block.
+    // Hits between two misses are not reported: bytes read ahead, and the rest of the last block.
     void note(ByteRange asked) noexcept {
         const std::uint64_t told_end = std::max(last_end_, window_ > 0 ? ahead_end_ : 0);
         const std::uint64_t known_end = told_end / kBlock * kBlock + kBlock;
@@ -50,7 +50,7 @@ class ReadAhead {
         asked_bytes_ += asked.size();
     }
 
-    // The next piece of the file in order, if what was asked for warrants it.
+    // The next piece in file order, if the requested bytes warrant it.
     ByteRange sweep() noexcept {
         const std::uint64_t sample = file_bytes_ / sample_share_;
         if (asked_bytes_ <= sample || cursor_ >= file_bytes_) return {};
@@ -64,7 +64,7 @@ class ReadAhead {
 
     std::uint64_t file_bytes_, first_byte_, sample_share_;
     std::uint64_t asked_bytes_ = 0, window_ = 0, cursor_ = 0;
-    std::uint64_t last_end_ = kOffsetMax;   // of the request before
+    std::uint64_t last_end_ = kOffsetMax;   // of the last request
     std::uint64_t ahead_end_ = 0;           // of the window
     unsigned follows_ = 0;
 };

@@ -26,27 +26,27 @@ namespace {
 
 constexpr const char* kCacheFolder = "cache";
 constexpr std::size_t kThreads = 4;                  // two may prefetch
-constexpr std::chrono::milliseconds kIdleMax{200};   // then they end: a program that forks or unshares may mind them
-constexpr std::size_t kWrittenMax = 1024;            // files; of more, those that were written first are forgotten
-// A change of the same size within this time need not show in a file's times: ticks of its file system's clock, and the
-// difference of that clock from ours. The longest for which NFS caches attributes, where they are those.
+constexpr std::chrono::milliseconds kIdleMax{200};   // then they end, for programs that fork or unshare
+constexpr std::size_t kWrittenMax = 1024;            // files; older ones are forgotten
 constexpr std::uint64_t kSecond = 1'000'000'000;
-// A reader that keeps its file open learns so soon that the file has changed.
+// The time after which a reader that keeps its file open learns of a change.
 constexpr std::uint64_t kLookBehindNs = 5 * kSecond;
-// Somebody on this node fetches what another node asks for: reading it twice is worse than waiting. And the other way
-// round, for a program.
-// The user has not asked for a cache: a file is stored only once its last change is long ago.
-// Clocks of a cluster differ by seconds, and servers and clients may tell times of a while ago.
+// Without a request of the user, files are stored only long after their last change: clocks in a cluster differ by
+// seconds, and servers and clients may report old times.
 constexpr std::uint64_t kUnaskedYoungNs = 61 * kSecond;
 constexpr std::uint64_t kUnaskedSampleShare = 2;
 constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
-constexpr std::uint64_t kMapShare = 16;           // of option read_cache_size, that the map of one file may take
+constexpr std::uint64_t kMapShare = 16;           // of option read_cache_size, for one file's map
 constexpr std::uint64_t kPendingMax = 64 << 20;   // bytes read and not stored, of all files
 constexpr std::size_t kTrialsMax = 512;           // files whose earlier opens are remembered
-constexpr std::size_t kOpenedMax = 1024;          // files of which a temporal replica is looked for at the end
+constexpr std::size_t kOpenedMax = 1024;          // files that may have a temporal replica to remove at the end
 constexpr std::size_t kKeptMax = 64;              // replicas of closed files
+// For another node's program it is better to wait for a fetch on this node than to read twice; for a program here it is
+// better not to wait.
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
+// Changes of equal size within this time may not show in a file's times: clock ticks, clock differences, and the
+// longest time for which NFS caches attributes.
 constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
     switch (times) {
         case io::TimesKind::kExact: return 2 * kSecond;
@@ -57,12 +57,12 @@ constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
     return 61 * kSecond;
 }
 
-// A process may have a descriptor again later, and a folder that is locked is unlocked.
+// True if the problem may pass: a lack of descriptors, or a locked folder.
 bool passes(const Status& problem) noexcept {
     return !problem && (io::lacks_descriptors(problem) || problem.sys_errno() == EWOULDBLOCK);
 }
 
-// How long a comparison of a file counts. 0: no longer than the call that made it.
+// The validity of a version comparison. 0: only for the call that made it.
 std::uint64_t lease_ns(const Options& options) noexcept {
     switch (options.revalidate) {
         case kRevalidateNever: return kOffsetMax;
@@ -117,7 +117,7 @@ Status ReadCache::open_store() {
     return store_problem_;
 }
 
-// `make`: if there is none of this version. The error is one of the staging area, as a whole or of this replica.
+// `make`: make a replica if there is none of this version. Error: of the staging area, or of this replica.
 Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io::File& source,
                                                      const io::FileTraits& traits, bool make) {
     if (const Status opened = open_store(); !opened) {
@@ -160,7 +160,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     const auto state = source->state(ask_server ? io::File::Ask::kOfServer : io::File::Ask::kTimes);
     if (!identity || !state || !S_ISREG(state.value().mode) || state.value().size == 0)
         return std::shared_ptr<CachedFile>();
-    // Without times one version looks like the other.
+    // Without times versions look alike.
     if (!traits.sure_versions && (state.value().modified_ns == 0 || state.value().changed_ns == 0)) {
         counted_.note_aside(source->name(), Aside::kUnsure);
         return std::shared_ptr<CachedFile>();
@@ -168,7 +168,7 @@ Result<std::shared_ptr<CachedFile>> ReadCache::try_open(const std::shared_ptr<io
     const Version version = version_of(identity.value(), state.value());
     if (!is_permanent() && traits.sure_versions) note_opened(version.identity);
     if (auto small = may_share ? small_copy_of(version, traits) : nullptr; small != nullptr) {
-        // HDF5 looks for symbolic links, and would ask the file system of each open.
+        // Path resolution by HDF5 would ask the file system at each open of a symbolic link.
         const std::string& path = source->name();
         if (leases_.enabled() && path.starts_with('/') && io::is_name_of(path, version.identity))
             leases_.keep(path, {version, traits, compared_ns});
@@ -224,7 +224,7 @@ std::unique_ptr<LeasedFile> ReadCache::leased(const std::string& path) {
     return std::make_unique<LeasedFile>(LeasedFile{path, *lease, std::move(copy)});
 }
 
-// The copy by which a small file is read, if the program opens many of them. Null: it is read as any other file.
+// The copy of a small file, if the program opens many. Null: the file is read like any other.
 std::unique_ptr<SmallCopy> ReadCache::small_copy_of(const Version& version, const io::FileTraits& traits) {
     if (!traits.sure_versions || version.size > kSmallFileBytes || find_peers_ != nullptr || manner_.for_others)
         return nullptr;
@@ -232,10 +232,10 @@ std::unique_ptr<SmallCopy> ReadCache::small_copy_of(const Version& version, cons
         const std::lock_guard lock(mutex_);
         const bool kept = std::ranges::any_of(kept_, [&](const auto& one) { return one->source() == version; });
         const bool many = small_opens_.note(small_file_key(version), asked());
-        // A replica has no lease: of these files a few have copies, too.
+        // Replicas have no leases, so with leases a few of these files have copies too.
         if (kept || !(many || (asked() && leases_.enabled()))) return nullptr;
     }
-    if (has_replica(version.identity)) return nullptr;   // it may have been prefetched, or pinned
+    if (has_replica(version.identity)) return nullptr;   // it may be prefetched or pinned
     auto files = small_files();
     if (files == nullptr) return nullptr;
     return std::make_unique<SmallCopy>(std::move(files), version, policy_of_small(traits), &leases_);
@@ -247,7 +247,7 @@ CachePolicy ReadCache::policy_of_small(const io::FileTraits& traits) const noexc
     return policy;
 }
 
-// An open that has failed is not tried again.
+// A failed open is not repeated.
 std::shared_ptr<SmallFiles> ReadCache::small_files() {
     if (!open_store()) return nullptr;
     const std::lock_guard lock(store_mutex_);
@@ -256,7 +256,7 @@ std::shared_ptr<SmallFiles> ReadCache::small_files() {
     return small_files_;
 }
 
-// What the program's reads have shown so far, also those of earlier opens.
+// The trial of this and earlier opens of the file.
 std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
     const std::lock_guard lock(mutex_);
     if (trials_.size() == kTrialsMax && !trials_.contains(version.identity)) trials_.clear();
@@ -266,7 +266,7 @@ std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
     return known.trial;
 }
 
-// A file on trial gets its replica. No fault is told: the user has not asked for a cache.
+// Attaches a replica to a file on trial. Gives no warning: the user has not asked for a cache.
 CachedFile::Attached ReadCache::attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
                                        CachedFile::Cause cause) {
     const bool wanted = cause == CachedFile::Cause::kWanted;
@@ -279,7 +279,7 @@ CachedFile::Attached ReadCache::attach(const std::shared_ptr<io::File>& source, 
         none.why = Aside::kYoung;
         return none;
     }
-    // Of a file far larger than the cache the map alone would take it.
+    // The map alone of a far larger file would fill the cache.
     if (!wanted && Presence::bytes_for(version.size) > options_.read_cache_size / kMapShare) {
         none.why = Aside::kFull;
         return none;
@@ -318,7 +318,7 @@ void ReadCache::prefetch_opened(CachedFile& file) noexcept {
 }
 
 void ReadCache::opened_again(CachedFile& file) noexcept {
-    // With a number its next read does, once that is due.
+    // With a number in the option, a later read compares when due.
     if (!leases_.enabled()) (void)attempt([&] { file.look_again(); });
 }
 
@@ -357,11 +357,11 @@ void ReadCache::note_closed(const CachedFile& file) noexcept {
     counted_.note_closed(file);
 }
 
-// A program may open its file anew for each sample, or each epoch: what it has cached goes with the process.
+// A program may reopen its file for each sample or epoch, so replicas stay until the process ends.
 void ReadCache::keep(const CachedFile& file) noexcept {
     std::shared_ptr<Replica> replica = file.replica_to_keep();
     if (replica == nullptr || replica->unusable()) return;
-    std::shared_ptr<Replica> gone;   // ends without the lock: it may be removed
+    std::shared_ptr<Replica> gone;   // destroyed without the lock, since that may remove it
     (void)attempt([&] {
         const std::lock_guard lock(mutex_);
         const auto same = std::ranges::find_if(kept_, [&](const std::shared_ptr<Replica>& one) {
@@ -379,7 +379,7 @@ void ReadCache::keep(const CachedFile& file) noexcept {
     });
 }
 
-// One that is of another version, or not to be used any more, ends here.
+// Drops a kept replica of another version, or one that is unusable.
 std::shared_ptr<Replica> ReadCache::take_kept(const Version& version) {
     std::shared_ptr<Replica> found;
     {
@@ -395,9 +395,9 @@ std::shared_ptr<Replica> ReadCache::take_kept(const Version& version) {
     return found;
 }
 
-// The cache is full: what this process only keeps may be removed.
+// The cache is full: kept replicas may be removed.
 void ReadCache::let_go() noexcept {
-    std::vector<std::shared_ptr<Replica>> gone;   // takes no memory, as a deque would
+    std::vector<std::shared_ptr<Replica>> gone;   // allocates nothing, unlike a deque
     const std::lock_guard lock(mutex_);
     gone.swap(kept_);
 }
@@ -414,8 +414,7 @@ void ReadCache::note_opened(const io::Identity& identity) {
     if (opened_.size() < kOpenedMax) opened_.insert(identity);
 }
 
-// Workers have ended without a word, or left their replicas for later ones of this process. A worker leaves that to its
-// parent.
+// Removes replicas that workers left, for later workers or by a sudden end. A worker leaves that to its parent.
 void ReadCache::leave_replicas() noexcept {
     if (io::forks_so_far() != forks_) return;
     let_go();
@@ -430,7 +429,7 @@ void ReadCache::leave_replicas() noexcept {
         std::set<io::Identity> opened;
         {
             const std::lock_guard lock(mutex_);
-            opened = opened_;   // a file that is still open is left later
+            opened = opened_;   // files that are still open follow later
         }
         if (opened.empty() || area::parent_of_worker()) return;
         for (const io::Identity& identity : opened)
@@ -438,7 +437,7 @@ void ReadCache::leave_replicas() noexcept {
     });
 }
 
-// Without opening the staging area: most files were never cached.
+// Does not open the staging area: most files were never cached.
 bool ReadCache::has_replica(const io::Identity& identity) const {
     {
         const std::lock_guard lock(mutex_);
@@ -446,7 +445,7 @@ bool ReadCache::has_replica(const io::Identity& identity) const {
             return true;
     }
     std::error_code failed;
-    // A process that writes the file has made the folder, too, and has no map in it.
+    // A writer of the file makes the folder too, but without a map.
     return std::filesystem::exists(fmt::format("{}/{}/{}/{}/{}", options_.nls, area::staging_folder(), kCacheFolder,
                                                replica_name(identity), kPresenceFile),
                                    failed);

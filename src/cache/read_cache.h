@@ -1,13 +1,12 @@
-// The read cache of one process: which files are read through it, and what they have in common.
+// The read cache of one process: chooses the files that are read through it, and has their common state.
 //
-// A file is read through the cache if option `read_cache` is on, if it is a regular file, and if its file system is not
-// known to be on this machine: there a replica would be a second copy at the same speed. With `auto` nobody has asked
-// for a cache, so a file is on trial first, and nothing is told. What keeps the cache from its work is never the
-// reader's: the file is read itself, the reason is counted, and with `on` a fault is told once.
+// With option `read_cache` it caches regular files whose file system is not known to be local, where a replica would be
+// a second copy at the same speed. With `auto` a file starts on trial, and the cache gives no warnings. Errors of the
+// cache are no errors of a read: it reads the file, counts the reason, and with `on` warns of a fault once.
 // docs/read-cache.md.
 //
-// Thread-safety: all calls from any thread. `open` blocks on metadata of the file and of the staging area. A forked
-// child makes one of its own, and calls `open` of that; files that were open go on being read by the inherited one.
+// Thread-safe. `open` blocks on metadata of the file and of the staging area. A forked child makes a cache of its own;
+// the inherited one still serves files that were open.
 #pragma once
 
 #include <chrono>
@@ -35,56 +34,55 @@ namespace forebay::cache {
 
 class ReadCache {
   public:
-    // Opens `<nls>/forebay-<uid>`. Called once, when the first file is to be cached.
+    // Opens `<nls>/forebay-<uid>`. Called once, for the first cached file.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
     struct Manner {
-        bool judge_speed = true;   // false: files are stored, however fast their file system answers
-        // For programs of other nodes, which read ahead themselves: what is asked for is fetched, and nothing else; and
-        // whoever fetches the same is waited for.
+        bool judge_speed = true;   // false: store files even if their file system is fast
+        // For programs of other nodes, which read ahead themselves: fetches requested bytes only, and waits for others
+        // that fetch the same.
         bool for_others = false;
     };
     ReadCache(const Options& options, OpenArea open_area, Manner manner);
     ReadCache(const Options& options, OpenArea open_area) : ReadCache(options, std::move(open_area), Manner{}) {}
-    // Files that are opened from now on may be read from other nodes. Before the first `open`.
+    // Lets later opens read from other nodes. Call before the first `open`.
     void find_peers_by(FindPeers find) noexcept { find_peers_ = std::move(find); }
-    // All that is counted is added there, too, from the next `open` on.
+    // Also adds all counts to `tally`, from the next `open` on.
     void count_into(area::ReadTally& tally) noexcept { counted_.count_into(tally); }
     ~ReadCache();
     ReadCache(const ReadCache&) = delete;
     ReadCache& operator=(const ReadCache&) = delete;
 
-    // `source`, which is open for reading, as it is to be read. Null: as it is. `warning` is set once, for the user.
-    // `may_share` false: the file has a replica of its own in any case, for example as other nodes will join it.
-    // `leased`: what `leased` has returned for the file; `source` need not be open then (io/descriptor.h).
+    // The file through which to read `source`, which is open for reading; null: read `source` itself. Sets `warning`
+    // once, for the user. Without `may_share` the file gets a replica of its own, for example because other nodes will
+    // join it. `leased` is a result of `leased` for the file; `source` need not be open then (io/descriptor.h).
     [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source, std::string& warning,
                                                    bool may_share = true, LeasedFile* leased = nullptr) noexcept;
-    // The file at this complete path, if option `revalidate` lets this process open it without asking its file system,
-    // and all of its bytes are on the node. Null: open it. May throw std::bad_alloc. Blocks on the staging area.
+    // The file at this complete path, if option `revalidate` allows an open without its file system and the node has
+    // all of its bytes. Null: open it. May throw std::bad_alloc. Blocks on the staging area.
     [[nodiscard]] std::unique_ptr<LeasedFile> leased(const std::string& path);
     [[nodiscard]] bool has_leases() const noexcept { return leases_.enabled(); }
-    // The program removes what is at the path.
+    // Call when the program removes the path.
     void drop_lease(const std::string& path) noexcept { leases_.drop(path); }
-    // `file` was opened, and other nodes have joined if there are any: fetches all of it if option `prefetch` says so.
+    // Prefetches an opened file, after other nodes joined, if option `prefetch` says so.
     void prefetch_opened(CachedFile& file) noexcept;
-    // A file of this process is opened once more: whether it is still the same, if option `revalidate` says so.
+    // Compares the version at a further open of a file of this process, if option `revalidate` says so.
     void opened_again(CachedFile& file) noexcept;
-    // The file is closed: its counters go into the totals.
     void note_closed(const CachedFile& file) noexcept;
-    // Before the file is written: nobody on this node reads what is stored of it any more, nor stores anything of it
-    // for as long as what is returned lives. Null: it is never cached, or the staging area failed; with option
-    // `read_cache` off nothing is looked at.
+    // Call before the file is written. Voids its replica on this node; no process stores bytes of it while the returned
+    // lock lives. Null: the file is never cached, or the staging area failed. Does nothing with option `read_cache`
+    // off.
     [[nodiscard]] std::unique_ptr<io::Lock> begin_writing(io::File& target) noexcept;
 
-    // Of the files that were closed, and of these.
+    // The totals of the closed files and of `open`.
     [[nodiscard]] CacheTotals totals(CountedFiles::Open open = {}) const { return counted_.totals(open); }
-    // The same of each file, by its path. The first 1000 have a name; of the others the sum is under the empty path.
+    // The totals by path. The first 1000 paths have a name; the empty path has the sum of the others.
     [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(CountedFiles::Open open = {}) const {
         return counted_.totals_by_path(open);
     }
-    // Nothing is read ahead or stored any more. False: at `until` a thread has not come back from the source or the
-    // staging area, and this must stay to the end of the process.
+    // Stops storing and reading ahead. Returns false if a thread is still in a call of the source or the staging area
+    // at `until`; this must then stay to the end of the process.
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
-    // The threads belong to the parent: in a forked child, before anything else.
+    // For a forked child, first of all: the threads belong to the parent.
     void forget_threads() noexcept { tasks_.forget_threads(); }
 
   private:
@@ -105,13 +103,14 @@ class ReadCache {
                                               CachedFile::Cause cause);
     [[nodiscard]] std::shared_ptr<SharedTrial> trial_of(const Version& version);
     [[nodiscard]] bool has_replica(const io::Identity& identity) const;
-    // The user has asked for a cache, of all files.
+    // True if the user asked for a cache of all files.
     [[nodiscard]] bool asked() const noexcept { return options_.read_cache == ReadCacheMode::kOn; }
     [[nodiscard]] bool is_permanent() const noexcept {
         return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
     }
     void keep(const CachedFile& file) noexcept;
-    // A worker's replicas stay for later workers of its parent, which removes them here (Keeping::parent).
+    // For `leave_replicas`: a worker's replicas stay for later workers of its parent, which removes them
+    // (Keeping::parent).
     void note_opened(const io::Identity& identity);
     void leave_replicas() noexcept;
     void note_written(const io::Identity& identity);
@@ -126,9 +125,9 @@ class ReadCache {
     Leases leases_;
     FindPeers find_peers_;
     CountedFiles counted_;
-    mutable std::mutex mutex_;           // guards what follows; never held over a call of the system
-    std::deque<io::Identity> written_;   // by this process, the last ones; with prefetch=written
-    std::set<io::Identity> opened_;      // whose replicas may be temporal; the first ones
+    mutable std::mutex mutex_;           // guards the members below; never held over a system call
+    std::deque<io::Identity> written_;   // by this process, the last ones, with prefetch=written
+    std::set<io::Identity> opened_;      // files that may have temporal replicas; the first ones
     struct KnownTrial {
         Version version;
         std::shared_ptr<SharedTrial> trial;
@@ -137,9 +136,9 @@ class ReadCache {
     const std::uint64_t forks_;
     std::vector<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
     ManyFiles small_opens_;                        // of small files without a kept replica
-    std::mutex store_mutex_;                       // guards what follows
+    std::mutex store_mutex_;                       // guards the members below
     bool store_tried_ = false, warned_ = false;
-    Status store_problem_, device_problem_;   // the second: of a further device
+    Status store_problem_, device_problem_;   // the second is of a further device
     std::shared_ptr<Store> store_;
     std::shared_ptr<SmallFiles> small_files_;
     bool small_tried_ = false;

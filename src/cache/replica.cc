@@ -14,7 +14,7 @@ namespace forebay::cache {
 
 namespace {
 
-// Of one look at the map: the generations of so many units are compared after the replica was read.
+// Units per look at the map, whose generations are compared after the read.
 constexpr std::size_t kLookUnits = 64;
 
 }   // namespace
@@ -33,8 +33,8 @@ Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File
         label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), own.device, own.inode);
 }
 
-// A forked child has not got the number, and its parent may still use the replica. Without the folder's lock the file
-// of the number stays, and means nothing.
+// A forked child does not own the number, and its parent may still use the replica. Without the folder's lock the
+// number's file stays, without meaning.
 Replica::~Replica() {
     if (number_ == 0 || inherited()) return;
     const bool temporal = !lost() && (map_.header().flags.load() & kPermanent) == 0;
@@ -82,7 +82,7 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
             ++count;
         }
         if (count == 0) {
-            // Its first blocks may be there all the same.
+            // Its first blocks may be present.
             to = std::min(end, end_of_presence(first, at));
             if (to <= at) break;
             seen[0] = map_.look(first, touched_blocks(first, {at, to}));
@@ -102,7 +102,7 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
             (void)fail(done, device);
             break;
         }
-        bool same = !lost() && !map_.is_void();   // void: what was read may be another replica's
+        bool same = !lost() && !map_.is_void();   // void: the bytes may be another replica's
         for (std::size_t i = 0; i < count; ++i) same = map_.still(first + i, seen[i]) && same;
         if (!same) break;
         at = to;
@@ -142,8 +142,8 @@ std::optional<Replica::Claim> Replica::claim(const std::shared_ptr<Replica>& rep
     return std::nullopt;
 }
 
-// Under the folder's lock nobody takes the dead one's number for its own. A lock that somebody else has is not waited
-// for: the unit is asked for again.
+// Under the folder's lock no process can take the dead one's number. Does not wait for the lock: the unit is requested
+// again.
 bool Replica::take_over(std::uint64_t unit, std::uint32_t dead) {
     const std::string name = owner_file(dead);
     const auto is_dead = [&] {
@@ -169,14 +169,14 @@ Status Replica::store(const Claim& claim, std::uint64_t offset, io::Bytes bytes)
     const std::uint64_t unit = claim.unit(), unit_begin = unit * kUnitBytes;
     const std::uint64_t unit_end = std::min(unit_begin + kUnitBytes, source_.size);
     const std::uint64_t bytes_end = offset + bytes.size();
-    // Whole blocks only, but for the last one of the file.
+    // Whole blocks only; the last one ends with the file.
     std::uint64_t from = std::max(unit_begin, (offset + kBlockBytes - 1) / kBlockBytes * kBlockBytes);
     std::uint64_t to = std::min(unit_end, bytes_end);
     if (to != source_.size) to = to / kBlockBytes * kBlockBytes;
     if (from >= to) return Status::ok();
     const std::uint64_t first = (from - unit_begin) / kBlockBytes;
     const std::uint64_t end = (to - unit_begin + kBlockBytes - 1) / kBlockBytes;
-    // Bytes of before are compared before others are stored beside them, or dropped.
+    // Doubtful blocks are compared, or dropped, before others are stored beside them.
     if (const std::uint64_t dropped = map_.end_doubt(unit); dropped != 0)
         uncount(bytes_of_blocks(dropped), map_.device_of(unit));
     return store_piece({unit, first, end, from, bytes.subspan(from - offset, to - from)});
@@ -188,7 +188,7 @@ Status Replica::store_piece(const Piece& piece) {
     Status last = cache_is_full();
     const std::uint64_t present = map_.present(piece.unit);
     if (present != 0) {
-        // One on a device that only other processes can read stays theirs.
+        // A unit on a device that only other processes can read stays theirs.
         if (!parts_.has(before)) return Status::ok();
         if (parts_.usable(before)) {
             const std::uint64_t taken = bytes_of_blocks(block_mask(piece.first, piece.end) & ~present);
@@ -211,7 +211,7 @@ Status Replica::store_piece(const Piece& piece) {
     return last;
 }
 
-// The account has taken the bytes.
+// The account has taken the bytes already.
 Status Replica::write_piece(const Piece& piece, std::uint32_t device, std::uint64_t taken) {
     const Status written = attempt([&]() -> Status {
         const auto file = open_bytes(device);
@@ -219,7 +219,7 @@ Status Replica::write_piece(const Piece& piece, std::uint32_t device, std::uint6
     });
     if (!written) {
         account_->give_back_on(device, taken);
-        // A full device is no fault of it: what is there can be read.
+        // A full device has not failed: its bytes are readable.
         return written.code() == Code::kNoSpace || map_.is_void() ? written : fail(written, device);
     }
     for (std::uint64_t block = piece.first; block < piece.end; ++block) {
@@ -229,7 +229,7 @@ Status Replica::write_piece(const Piece& piece, std::uint32_t device, std::uint6
     }
     map_.publish(piece.unit, block_mask(piece.first, piece.end));
     map_.header().bytes_on(device).fetch_add(taken);
-    // Whoever made it void meanwhile has given back what was stored before this.
+    // A process that voided the replica meanwhile gave back only the bytes stored before.
     if (map_.header().state.load() != MapState::kValid) {
         uncount(taken, device);
         return {Code::kUnavailable, "the replica is not used any more"};
@@ -252,7 +252,7 @@ Result<std::uint64_t> Replica::evict(const Claim& claim) {
     const std::uint64_t unit = claim.unit();
     if (map_.is_void()) return std::uint64_t{0};
     const std::uint32_t device = map_.device_of(unit);
-    // The space of a device that cannot be used comes back when the replica is removed.
+    // The space of an unusable device comes back with the removal of the replica.
     const bool usable = parts_.usable(device);
     const auto file = open_bytes(device);
     if (usable && !file) return fail(file.status(), device);

@@ -6,7 +6,7 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr std::uint32_t kReadsBetweenLooks = 64;   // reads between two looks for scarce descriptors
+constexpr std::uint32_t kReadsBetweenLooks = 64;
 
 std::uint64_t born_ns(io::File& file) {
     const auto state = file.state(io::File::Ask::kTimes);
@@ -62,7 +62,7 @@ void ReplicaBytes::give_back() noexcept {
     if (state_.fetch_or(kGoing, std::memory_order_acq_rel) == kKept) close_kept();
 }
 
-// Those that come from now on do not use it.
+// Later reads do not use it.
 void ReplicaBytes::close_kept() noexcept {
     std::uint32_t unused = kKept | kGoing;
     if (state_.compare_exchange_strong(unused, kGoing, std::memory_order_acq_rel)) kept_.reset();

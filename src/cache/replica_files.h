@@ -1,5 +1,4 @@
-// Names in the folder of a replica (docs/cache-format.md), how long its lock is waited for, and the error of a cache
-// without room.
+// The names in the folder of a replica (docs/cache-format.md), and common constants and errors.
 #pragma once
 
 #include <chrono>

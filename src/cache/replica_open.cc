@@ -1,5 +1,4 @@
-// Opening a replica: its files and the part on each device are opened or made, and the process becomes one of its
-// owners.
+// Opens a replica: opens or makes its files and parts, and makes the process one of its owners.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,15 +18,14 @@ Status too_many_maps() {
     return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
 }
 
-// Removes the files. If one stays, making it anew fails.
+// Removes the files. If one stays, a new replica cannot be made.
 void remove_both(io::Directory& folder) {
     (void)folder.remove_file(kPresenceFile);
     (void)folder.remove_file(kReplicaFile);
     (void)folder.remove_file(kSourceFile);
 }
 
-// Whether a process is an owner of the replica, or that is unknown. If the replica is of another boot, another machine
-// uses it then.
+// True if a process owns the replica, or if that is unknown. For a replica of another boot, that is another machine.
 bool somebody_owns(io::Directory& folder) {
     const auto names = folder.list();
     return !names || std::ranges::any_of(names.value(), [&](const std::string& name) {
@@ -37,7 +35,7 @@ bool somebody_owns(io::Directory& folder) {
     });
 }
 
-// kUnavailable with EBUSY: a process writes the source. The caller has locked the folder.
+// kUnavailable with EBUSY: a process writes the source. Needs the folder's lock.
 Status see_no_writer(io::Directory& folder) {
     const auto names = folder.list();
     FOREBAY_TRY(names.status());
@@ -51,11 +49,10 @@ Status see_no_writer(io::Directory& folder) {
     return Status::ok();
 }
 
-// Whether an error leaves the state of the replica unknown: the process or the machine lacks something, or a device
-// failed for a moment.
+// True if an error tells nothing about the replica: a lack of resources, or a passing failure of a device.
 bool says_nothing(const Status& status) noexcept {
     return status.code() != Code::kNotFound && status.code() != Code::kCorrupt &&
-           status.code() != Code::kInvalidArgument;   // for example of a symbolic link
+           status.code() != Code::kInvalidArgument;   // such as a symbolic link
 }
 
 struct Opened {
@@ -72,7 +69,7 @@ Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t
     if (fresh) FOREBAY_TRY(opened.bytes->resize(source_bytes));
     auto map = folder.open_file(kPresenceFile, mode);
     if (!map) return map.status();
-    // All pages of the map exist, so a store to one of them cannot run out of space.
+    // Allocate the whole map, so that stores to it cannot run out of space.
     if (fresh) FOREBAY_TRY(map.value()->allocate(0, Presence::bytes_for(source_bytes)));
     const auto size = map.value()->size();
     if (!size) return size.status();
@@ -83,15 +80,14 @@ Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t
     return opened;
 }
 
-// Writes the path for people. No program depends on it, so errors do not count.
+// Writes the path for people. Errors do not count.
 void note_source(io::Directory& folder, std::string_view path) {
     if (path.empty() || path.size() > kSourcePathMax) return;
     if (const auto file = folder.open_file(kSourceFile, io::OpenMode::kCreateNew))
         (void)file.value()->write_at(0, std::as_bytes(std::span(path)));
 }
 
-// Keeps the replica for later workers of the same parent (docs/cache-format.md). Removes the notes of parents that have
-// ended.
+// Keeps the replica for later workers of the same parent (docs/cache-format.md). Removes notes of ended parents.
 void note_parent(io::Directory& folder, const area::ProcessIdentity& parent) {
     const std::string own = std::string(kParentPrefix) + area::process_name(parent);
     bool noted = false;
@@ -111,7 +107,7 @@ std::uint64_t size_of_map(io::Directory& folder) {
     return size ? size.value() : 0;
 }
 
-// Gives the bytes of a void replica back to the accounts, and removes its files on further devices.
+// Gives the bytes of a void replica back, and removes its files on further devices.
 void remove_parts(PresenceHeader& header, Account& account) {
     account.give_back(header.stored_bytes.exchange(0));
     for (const PartFolder& where : account.parts()) {
@@ -120,7 +116,6 @@ void remove_parts(PresenceHeader& header, Account& account) {
     }
 }
 
-// Makes a replica in the place of the files that are there.
 Result<Opened> make_both(io::Directory& folder, const Version& source, Account& account, std::string_view path) {
     account.give_back(size_of_map(folder));
     remove_both(folder);
@@ -159,7 +154,7 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
                                       std::move(there.value().mapping), map.value(), std::move(account)));
         } else if (map) {
-            // A process that still reads it learns so that it is void.
+            // Tells processes that still read it.
             map.value().make_void();
             remove_parts(map.value().header(), *account);
             flags |= map.value().header().flags.load() & kPinned;   // the pin is the file's, not the version's
@@ -214,7 +209,7 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
     return replica;
 }
 
-// A part that cannot be opened now is missing for this process. Without memory all further parts are missing.
+// A part that cannot be opened is missing for this process. Without memory all further parts are missing.
 void Replica::open_parts(MakeParts make) {
     if (!map_.spreads() || account_->parts().empty()) return;
     const bool alone = make == MakeParts::kAlways || (make == MakeParts::kIfAlone && !somebody_owns(*folder_));
@@ -233,7 +228,7 @@ void Replica::open_parts(MakeParts make) {
     }
 }
 
-// The caller knows that no other process has the replica open.
+// Call only if no other process has the replica open.
 void Replica::drop_device(std::uint32_t device) noexcept {
     for (std::uint64_t unit = 0; unit < map_.units(); ++unit) {
         if (map_.device_of(unit) != device || (map_.present(unit) | map_.doubtful(unit)) == 0) continue;
@@ -243,7 +238,7 @@ void Replica::drop_device(std::uint32_t device) noexcept {
     account_->give_back_on(device, map_.header().device_bytes[device].exchange(0));
 }
 
-// Each process begins at another number, so that many processes do not try the same numbers one after the other.
+// Each process begins at another number, so that many do not try the same ones in turn.
 Status Replica::take_number() {
     const auto names = folder_->list();
     FOREBAY_TRY(names.status());
@@ -255,7 +250,7 @@ Status Replica::take_number() {
         if (lock) {
             number_lock_ = std::move(lock).value();
             number_ = number;
-            // An owner that has died may have left units claimed by this number.
+            // A dead owner may have left units claimed by this number.
             if (std::ranges::find(names.value(), name) != names.value().end()) map_.forget_owner(number);
             return Status::ok();
         }

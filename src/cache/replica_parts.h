@@ -1,8 +1,7 @@
-// The files with the bytes of one replica, one on each device, as one process reads and changes them.
+// The files with the bytes of one replica, one on each device, for reads and changes by one process.
 //
-// Device 0 is the first one, with the replica's folder; docs/cache-format.md, "Further devices", says what the others
-// hold. A device whose file cannot be read or written has failed, for this process and this replica only.
-// Thread-safety: all calls from any thread, but `add`, which comes before all others. As ReplicaBytes otherwise.
+// Device 0 has the replica's folder; docs/cache-format.md, "Further devices", describes the others. A device whose file
+// fails counts as failed for this process and this replica. Thread-safe, but `add` comes first. Blocks as ReplicaBytes.
 #pragma once
 
 #include <array>
@@ -18,22 +17,21 @@
 
 namespace forebay::cache {
 
-// A further device of a cache. No folder: it cannot be used now.
+// A further device of a cache. Without a folder it is unusable now.
 struct PartFolder {
     std::uint32_t device = 0;
     std::shared_ptr<io::Directory> folder;
 };
 
-// "<device>-<inode>", in hexadecimal: the name of a replica's folder.
+// The name of a replica's folder: "<device>-<inode>", in hexadecimal.
 [[nodiscard]] std::string replica_name(const io::Identity& identity);
-// Of a replica's file in a part folder: `made_ns` is that of its map.
+// The name of a replica's file in a part folder; `made_ns` is that of its map.
 [[nodiscard]] std::string part_name(const io::Identity& source, std::uint64_t made_ns);
 
 class ReplicaParts {
   public:
-    // `bytes` is open, and is the file of this name in `folder`, which outlives this.
+    // `bytes` is the open file of this name in `folder`, which outlives this.
     ReplicaParts(io::Directory& folder, std::string name, std::unique_ptr<io::File> bytes);
-    // The file of a further device.
     void add(const PartFolder& where, std::string name, std::unique_ptr<io::File> bytes);
 
     [[nodiscard]] const io::Identity& first_identity() const noexcept { return parts_[0]->identity(); }
@@ -41,14 +39,14 @@ class ReplicaParts {
     [[nodiscard]] bool has(std::uint32_t device) const noexcept {
         return device < kDevicesMax && (opened_ >> device & 1) != 0;
     }
-    // A bit for each device that can be read and written.
+    // A bit for each usable device.
     [[nodiscard]] std::uint32_t usable() const noexcept { return opened_ & ~failed_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool usable(std::uint32_t device) const noexcept {
         return device < kDevicesMax && (usable() >> device & 1) != 0;
     }
-    // Nothing is read from the device or written to it any more.
+    // From now on the device is unusable.
     void fail(std::uint32_t device) noexcept;
-    // True, once: a device has failed.
+    // Returns true once after a failure.
     [[nodiscard]] bool take_fault() noexcept {
         return untold_.load(std::memory_order_relaxed) && untold_.exchange(false, std::memory_order_relaxed);
     }

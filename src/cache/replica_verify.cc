@@ -1,4 +1,4 @@
-// Compares the stored bytes of a replica with their checksums, and with the source.
+// Compares the stored bytes of a replica with their checksums and with the source.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -16,7 +16,7 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
     const auto claimed = claim(replica, unit);
     if (!claimed) return false;
     const std::uint32_t device = self.map_.device_of(unit);
-    const auto file = self.open_bytes(device);   // what cannot be looked at now stays doubtful
+    const auto file = self.open_bytes(device);   // unreadable blocks stay doubtful
     if (!file) return false;
     const std::uint64_t doubtful = self.map_.end_doubt(unit);
     std::uint64_t whole = 0;
@@ -26,14 +26,14 @@ bool Replica::revive(const std::shared_ptr<Replica>& replica, std::uint64_t offs
         if ((doubtful >> i & 1) == 0 || at >= self.source_.size) continue;
         const io::MutableBytes part(block.data(), std::min(kBlockBytes, self.source_.size - at));
         std::size_t got = 0;
-        (void)attempt([&] {   // without memory it is not taken
+        (void)attempt([&] {   // without memory the block is dropped
             const auto read = file.value()->read_at(at, part);
             if (read) got = read.value();
         });
         if (got == part.size() && block_checksum(part) == self.map_.checksum_of(unit, i))
             whole |= std::uint64_t{1} << i;
     }
-    // What is there by now was counted when it was stored.
+    // Blocks that are present by now were counted when they were stored.
     const std::uint64_t published = self.map_.publish(unit, whole);
     self.uncount(bytes_of_blocks(doubtful & ~published), device);
     return published != 0;

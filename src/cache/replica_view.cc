@@ -13,7 +13,7 @@ namespace forebay::cache {
 
 namespace {
 
-// Whether a running process has the replica open or writes its source. `names`: the files of the replica's folder.
+// True if a process has the replica open or writes its source. `names`: the files of the replica's folder.
 bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names) {
     return std::ranges::any_of(names, [&](const std::string& name) {
         if (!name.starts_with(kOwnerPrefix) && !name.starts_with(kWriterPrefix)) return false;
@@ -22,7 +22,7 @@ bool somebody_uses(io::Directory& folder, const std::vector<std::string>& names)
     });
 }
 
-// Whether a process runs whose workers have used the replica. `without_own`: this process does not count.
+// True if a process runs whose workers used the replica. `without_own` ignores this process.
 bool has_parent(const std::vector<std::string>& names, bool without_own) {
     return std::ranges::any_of(names, [&](const std::string& name) {
         if (!name.starts_with(kParentPrefix)) return false;

@@ -1,7 +1,7 @@
-// Views of replicas, for commands and for the cleanup of the cache. A view is read from the replica's folder.
+// Views of replicas, for commands and the cleanup of the cache, read from the replicas' folders.
 //
-// No call changes or maps a file, so a damaged replica cannot fault. Thread-safety: any thread may make any call. All
-// calls block on metadata of the staging area.
+// No call changes or maps a file, so a damaged replica cannot fault. Thread-safe. Blocks on metadata of the staging
+// area.
 #pragma once
 
 #include <array>
@@ -16,15 +16,15 @@
 
 namespace forebay::cache {
 
-// One replica, as commands show it. Impossible values in its files are cut to possible ones.
+// One replica, as commands show it. Impossible values are cut to possible ones.
 struct ReplicaView {
     std::string name;   // of its folder: "<device>-<inode>"
-    std::string path;   // of the source, when it was opened first: any bytes; empty: unknown
+    std::string path;   // of the source at its first open: any bytes; empty: unknown
     Version source;
     std::uint64_t stored_bytes = 0, map_bytes = 0, opens = 0, used_ns = 0, made_ns = 0;
     std::array<std::uint64_t, kDevicesMax> device_bytes{};   // stored_bytes, by device
     bool in_use = false, pinned = false, permanent = false;
-    bool has_parent = false;   // workers of a process that runs have used it
+    bool has_parent = false;   // used by workers of a running process
     // kNone: no map; kUnknown: the map is not of this version of the format.
     enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
 
@@ -33,20 +33,20 @@ struct ReplicaView {
     [[nodiscard]] std::uint64_t bytes_on(std::uint32_t device) const noexcept {
         return device_bytes[device] + (device == 0 ? map_bytes : 0);
     }
-    // Returns true if no process uses the replica, and it is neither permanent nor pinned.
+    // True if no process uses the replica, and it is neither permanent nor pinned.
     [[nodiscard]] bool is_leftover() const noexcept {
         return !in_use && !has_parent &&
                (state == State::kNone || state == State::kVoid || (state == State::kValid && !permanent && !pinned));
     }
 };
 
-// Returns true if a folder of this name may hold a replica. The cache removes no other folder.
+// True if a folder of this name may hold a replica. The cache removes no other folder.
 [[nodiscard]] bool is_replica_name(std::string_view name);
-// The replica in `folder`, whose name is `name`. `without_own`: `has_parent` leaves this process out. Errors: of the
-// staging area. A missing map, or a damaged one, is no error.
+// The replica in `folder`. `without_own`: `has_parent` ignores this process. Errors: of the staging area. A missing or
+// damaged map is no error.
 [[nodiscard]] Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
                                                bool without_own = false);
-// Views of the replicas in the folder `cache`. Leaves out those that cannot be read.
+// Views of the replicas in `cache`, without unreadable ones.
 [[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
 
 }   // namespace forebay::cache

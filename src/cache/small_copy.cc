@@ -11,8 +11,8 @@ namespace forebay::cache {
 
 namespace {
 
-// The name leads to another file or to none, or the process may no longer open it, or it has no free descriptor. None
-// of these stops reads of a file that is already open.
+// True for errors of an open that do not stop reads of an open file: the name leads elsewhere, permission was lost, or
+// no descriptor is free.
 bool only_opening_fails(int error) noexcept {
     switch (error) {
         case ESTALE:
@@ -56,11 +56,11 @@ bool SmallCopy::take_budget() noexcept {
 
 std::optional<std::size_t> SmallCopy::read(io::File& source, CacheCounters& counters, std::uint64_t offset,
                                            io::MutableBytes into) {
-    if (io::forks_so_far() != forks_ && !by_lease_) {   // another thread of the parent may have held the lock
+    if (io::forks_so_far() != forks_ && !by_lease_) {   // a thread of the parent may have held the lock
         counters.step_aside(Aside::kForked);
         return std::nullopt;
     }
-    // The end of the file is where it ends now, unless it is not asked for anything.
+    // Reads beyond the known end go to the file, which may have grown, except with a lease.
     if (offset >= version_.size || into.size() > version_.size - offset) {
         if (!size()) return std::nullopt;
         offset = std::min(offset, version_.size);
@@ -93,7 +93,7 @@ bool SmallCopy::is_current(io::File& source, CacheCounters& counters) {
     return state_.load(std::memory_order_relaxed) == State::kHere;
 }
 
-// A file that does not answer is left to the program's own read.
+// If the file does not answer, the program's own read reports it.
 void SmallCopy::look_again(io::File& source, CacheCounters& counters) {
     looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
     const auto state = source.state(io::File::Ask::kOfServer);
@@ -104,7 +104,7 @@ void SmallCopy::look_again(io::File& source, CacheCounters& counters) {
     state_.store(State::kPassed);
 }
 
-// The state says what came of it. Whatever fails, the file itself is there.
+// Sets the state. After any failure reads go to the file.
 void SmallCopy::bring(io::File& source, CacheCounters& counters) noexcept {
     bool here = false;
     (void)attempt([&] {
@@ -116,15 +116,15 @@ void SmallCopy::bring(io::File& source, CacheCounters& counters) noexcept {
         here = kept || fetch(source, counters);
     });
     if (!here && budget_ > 0) policy_.shared->give_back(std::exchange(budget_, 0));
-    State none = State::kNone;   // `look_again` may have seen a change meanwhile
+    State none = State::kNone;   // `look_again` may have seen a change
     state_.compare_exchange_strong(none, here ? State::kHere : State::kPassed);
 }
 
-// Reads the whole file, compares its version afterwards, and keeps the content.
+// Reads the whole file, then compares its version, and stores the content.
 bool SmallCopy::fetch(io::File& source, CacheCounters& counters) {
     std::vector<std::byte> content(version_.size);
     const auto got = source.read_at(0, content);
-    if (!got) return false;   // the program's own read tells the error
+    if (!got) return false;   // the program's own read reports the error
     counters.fetched_bytes.fetch_add(got.value(), std::memory_order_relaxed);
     const auto state = source.state(io::File::Ask::kTimes);
     if (got.value() != content.size() || !state || !is_version(state.value())) {

@@ -1,16 +1,14 @@
-// The content of a small file in memory, for as long as the program has the file open.
+// The content of a small file in memory, while the program has the file open.
 //
-// The first read brings all of it: from the ring of copies (cache/small_files.h), or with one request from the file.
-// Reads that follow cost no system call. What came from the file goes into the ring, so the next open finds it there.
-// The version is compared after the content was read, and again by reads once `CachePolicy::look_every_ns` or
-// `look_behind_ns` has passed. After a change, in a forked child, and without memory the file itself is read.
+// The first read brings all of it, from the ring of copies (cache/small_files.h) or with one request from the file, and
+// then puts it into the ring. Later reads make no system call. The version is compared after the content was read, and
+// by reads every `CachePolicy::look_every_ns` or `look_behind_ns`. After a change, in a forked child, and without
+// memory reads go to the file.
 //
-// A file that is opened by a lease (cache/leases.h) has all of its content from the beginning, and its source need not
-// be open (io/descriptor.h). A forked child reads that content, too. If the file that had the name then is gone, its
-// content stays, as that of an open file does.
+// A file that is opened by a lease (cache/leases.h) has all of its content from the beginning, also in a forked child,
+// and its source need not be open (io/descriptor.h). The content stays if the file is removed, as with an open file.
 //
-// Thread-safety: any thread may read, concurrently; the first reads wait for the one that brings the content. Blocks on
-// the file and on the staging area.
+// Thread-safe: reads run concurrently; the first ones wait for the content. Blocks on the file and the staging area.
 #pragma once
 
 #include <atomic>
@@ -31,7 +29,7 @@ namespace forebay::cache {
 
 class SmallCopy {
   public:
-    // `leases`, which outlive this, lose the file once a comparison finds another version. Null: it has none.
+    // `leases`, which outlive this, lose the file after a comparison finds another version. Null: it has none.
     SmallCopy(std::shared_ptr<SmallFiles> files, const Version& version, const CachePolicy& policy,
               Leases* leases = nullptr)
         : files_(std::move(files)),
@@ -41,21 +39,21 @@ class SmallCopy {
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
     ~SmallCopy();
-    // By a lease: with all of the content. Null: the ring does not have it, or the process has no memory for it. May
-    // throw std::bad_alloc. Blocks on the staging area.
+    // Opens by a lease, with all of the content. Null: the ring lacks it, or there is no memory. May throw
+    // std::bad_alloc. Blocks on the staging area.
     [[nodiscard]] static std::unique_ptr<SmallCopy> by_lease(std::shared_ptr<SmallFiles> files, const Lease& lease,
                                                              const CachePolicy& policy, Leases& leases);
     SmallCopy(const SmallCopy&) = delete;
     SmallCopy& operator=(const SmallCopy&) = delete;
 
-    // Returns the bytes read, as io::File::read_at does. No value: the caller reads the file.
+    // Returns the bytes read, as io::File::read_at. None: the caller reads the file.
     [[nodiscard]] std::optional<std::size_t> read(io::File& source, CacheCounters& counters, std::uint64_t offset,
                                                   io::MutableBytes into);
 
-    // Compares the version, as the file is opened again. After a change reads go to the file.
+    // Compares the version at a reopen. After a change reads go to the file.
     void look_again(io::File& source, CacheCounters& counters);
 
-    // The size of the content, of a file that is opened by a lease and has not changed since. No value: ask the file.
+    // The content's size, for an unchanged file that was opened by a lease. None: ask the file.
     [[nodiscard]] std::optional<std::uint64_t> size() const noexcept {
         return by_lease_ && state_.load(std::memory_order_acquire) == State::kHere ? std::optional(version_.size)
                                                                                    : std::nullopt;
@@ -82,13 +80,13 @@ class SmallCopy {
     std::atomic<std::uint64_t> looked_ns_;
 };
 
-// The key of a file that is opened by a lease in tables of open files. Without a descriptor the file may be removed,
-// and its inode number may then name a new file; so the key holds no device and no inode.
+// The key in tables of open files of a file that was opened by a lease. Without a descriptor its inode number may be
+// reused, so the key has no device and no inode.
 [[nodiscard]] inline io::Identity identity_of_lease(const Version& version) noexcept {
     return {kOffsetMax, small_file_key(version)};
 }
 
-// An open that asks nothing of the file's file system.
+// An open that does not ask the file system.
 struct LeasedFile {
     std::string path;
     Lease lease;

@@ -30,7 +30,7 @@ std::array<std::uint64_t, 7> words_of(const Version& version) noexcept {
 
 }   // namespace
 
-// docs/cache-format.md. All of it is shared by processes that map the index.
+// docs/cache-format.md. Processes that map the index share it.
 struct SmallFiles::Slot {
     std::atomic<std::uint64_t> key;        // of the version; 0: free
     std::atomic<std::uint64_t> position;   // in the ring; grows without end
@@ -44,15 +44,15 @@ struct SmallFiles::Header {
     std::uint64_t made_ns;
     std::uint64_t permanent;
     std::atomic<std::uint64_t> used_ns;
-    std::atomic<std::uint64_t> head;    // where the next copy begins
-    std::atomic<std::uint64_t> taken;   // bytes of the ring that the account knows of
+    std::atomic<std::uint64_t> head;    // begin of the next copy
+    std::atomic<std::uint64_t> taken;   // bytes of the ring that the account has counted
 };
 
 namespace {
 
 constexpr std::uint64_t kIndexBytes = kHeaderBytes + kBuckets * kWays * 4 * sizeof(std::uint64_t);
 
-// Two versions with one key have different seeds, and two contents of one version different checksums.
+// Two versions with one key have different seeds; two contents of a version have different checksums.
 std::uint64_t checksum_of(const Version& version, io::Bytes content) noexcept {
     const auto words = words_of(version);
     const std::uint64_t seed = XXH3_64bits_withSeed(words.data(), sizeof words, kMagic);
@@ -135,7 +135,7 @@ Result<std::shared_ptr<SmallFiles>> SmallFiles::open(std::unique_ptr<io::Directo
     return files;
 }
 
-// The name tells others that a process uses the ring, as in the folder of a replica.
+// The name tells other processes that this one uses the ring, as in the folder of a replica.
 Status SmallFiles::take_number() {
     const auto first = static_cast<std::uint32_t>(::getpid());
     for (std::uint32_t i = 0; i < kOwnersMax; ++i) {
@@ -169,7 +169,7 @@ SmallFiles::Slot* SmallFiles::bucket_of(const Version& version) const noexcept {
     return slots + small_file_key(version) % kBuckets * kWays;
 }
 
-// What the ring has written over since is not there any more.
+// False if the ring has overwritten the position.
 bool SmallFiles::is_there(std::uint64_t position) const noexcept {
     const std::uint64_t head = header_.head.load(std::memory_order_relaxed);
     return position <= head && head - position <= ring_bytes_;
@@ -193,7 +193,7 @@ std::optional<std::vector<std::byte>> SmallFiles::load(const Version& version) {
     return std::nullopt;
 }
 
-// A copy lies in one piece: what is left at the end of the ring stays empty.
+// A copy is contiguous; a rest at the end of the ring stays empty.
 std::optional<std::uint64_t> SmallFiles::reserve(std::uint64_t bytes) noexcept {
     const std::uint64_t length = (bytes + kAlign - 1) / kAlign * kAlign;
     for (int i = 0; i < kReserveTries; ++i) {
@@ -227,7 +227,7 @@ bool SmallFiles::store(const Version& version, io::Bytes content) noexcept {
         return data ? data.value()->write_at(*position % ring_bytes_, content) : data.status();
     });
     if (!written) return false;
-    // That of the same version, a free one, or the one that is written over first.
+    // The slot of the same version, a free one, or the one that is overwritten first.
     Slot* chosen = bucket;
     for (std::size_t way = 0; way < kWays; ++way) {
         Slot& slot = bucket[way];

@@ -1,16 +1,13 @@
 // The copies of small files on the staging area, all in one ring.
 //
-// A replica has a folder, a map, a lock and a number for each file, which pays for large files. A program that reads
-// thousands of small ones keeps whole copies here instead: `data` is a ring of bytes, and `index` is a hash table that
-// names the place of each copy by the version of its file. A new copy overwrites the oldest ones, so nothing is listed
-// or removed one by one. docs/cache-format.md, "Small files".
+// A replica's folder, map, lock and number pay for large files only. A program that reads thousands of small ones keeps
+// whole copies here. `data` is a ring of bytes. `index` is a hash table with the place of each version's copy. A
+// new copy overwrites the oldest ones, so no copy is listed or removed singly. docs/cache-format.md, "Small files".
 //
-// No lock protects the ring, and none is needed: a copy counts only if its bytes have the checksum that its slot names,
-// and the checksum is seeded with the version of the file. A slot that two processes wrote at once, a copy that was
-// overwritten meanwhile, and one that a killed process did not finish all fail that test, and are then misses.
-//
-// Thread-safety: all calls from any thread, and from any process with the same folder. In a forked child all are
-// misses. Calls block on the staging area.
+// The ring needs no lock. A copy counts only if its bytes match the checksum in its slot, which is seeded with the
+// version. Slots written by two processes at once, overwritten copies and incomplete ones fail that test: they are
+// misses, also after a crash.
+// Thread-safe, also between processes. In a forked child all calls are misses. Blocks on the staging area.
 #pragma once
 
 #include <atomic>
@@ -26,20 +23,20 @@
 
 namespace forebay::cache {
 
-// The largest file that has a copy here. One request reads it as fast as the few that HDF5 makes to open it.
+// The largest file with a copy. One request reads it as fast as the few that HDF5 makes at an open.
 inline constexpr std::uint64_t kSmallFileBytes = 256 << 10;
-// The folder of the ring, beside those of the replicas. No file has this identity.
+// The folder of the ring, beside the replicas' folders. No file has this identity.
 inline constexpr const char* kSmallFilesFolder = "0-0";
 inline constexpr const char* kSmallIndexFile = "index";
 inline constexpr const char* kSmallDataFile = "data";
 
-// Of a version. Never 0.
+// A hash of the version; never 0.
 [[nodiscard]] std::uint64_t small_file_key(const Version& version) noexcept;
 
 class SmallFiles final {
   public:
-    // Opens the ring in `folder`, or makes one of at most `ring_bytes`. kNoSpace: the account has no room for the
-    // index. kUnavailable: the process has too many mappings already, or another process is at it.
+    // Opens the ring in `folder`, or makes one of at most `ring_bytes`. kNoSpace: no room for the index. kUnavailable:
+    // the process has too many mappings, or another process holds the folder.
     [[nodiscard]] static Result<std::shared_ptr<SmallFiles>> open(std::unique_ptr<io::Directory> folder,
                                                                   std::uint64_t ring_bytes, bool permanent,
                                                                   std::uint64_t now_ns,
@@ -48,12 +45,12 @@ class SmallFiles final {
     SmallFiles(const SmallFiles&) = delete;
     SmallFiles& operator=(const SmallFiles&) = delete;
 
-    // The whole content of the version, or nothing. May throw std::bad_alloc.
+    // The content of the version; none if there is no copy. May throw std::bad_alloc.
     [[nodiscard]] std::optional<std::vector<std::byte>> load(const Version& version);
-    // Keeps the content. False: the account has no room, or the staging area failed.
+    // Stores the content. Returns false if there is no room, or if the staging area failed.
     bool store(const Version& version, io::Bytes content) noexcept;
 
-    // The bytes of the account that the ring in `folder` has taken, as its index says. 0: there is no ring.
+    // The bytes that the ring in `folder` takes, from its index; none if there is no ring.
     struct View {
         std::uint64_t taken_bytes = 0, used_ns = 0, made_ns = 0, ring_bytes = 0;
         bool permanent = false;

@@ -17,15 +17,15 @@ namespace forebay::cache {
 namespace {
 
 constexpr std::uint32_t kWritersMax = 4096;
-constexpr std::size_t kReplicasMax = 16'384;      // more are removed, those that go first
-constexpr std::uint64_t kTriesApart = 64 << 20;   // bytes refused between two looks for something to remove
+constexpr std::size_t kReplicasMax = 16'384;      // more are removed, in the order of the policy
+constexpr std::uint64_t kTriesApart = 64 << 20;   // bytes refused between two searches for evictable replicas
 // Bytes of the ring of small files: a share of the capacity, within these bounds.
 constexpr std::uint64_t kRingShare = 4, kRingMin = 16 << 20, kRingMax = std::uint64_t{64} << 30;
 constexpr std::uint64_t kMapShareMax = 8, kMapShareOfAll = 256;   // parts of the first device, and of all, for maps
-// A folder that somebody removes while it is opened is made anew so often.
+// How often to make a folder again that another process removes during an open.
 constexpr int kFolderTries = 5;
 
-// What goes first comes first.
+// The next replica to evict comes first.
 void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
     std::ranges::stable_sort(views, [&](const ReplicaView& one, const ReplicaView& other) {
         switch (replacement) {
@@ -38,7 +38,7 @@ void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
     });
 }
 
-// Whoever has it mapped sees it. Nothing is mapped here, so nothing can fault.
+// Processes that have it mapped see that. Maps nothing, so it cannot fault.
 void make_void(io::File& presence) {
     alignas(PresenceHeader) std::array<std::byte, sizeof(PresenceHeader)> bytes{};
     const auto read = presence.read_at(0, bytes);
@@ -48,7 +48,7 @@ void make_void(io::File& presence) {
     (void)presence.write_at(offsetof(PresenceHeader, state), std::as_bytes(std::span(&state, 1)));
 }
 
-// The replica is void, also if the lock cannot be had.
+// The replica is void even without the lock.
 Result<std::unique_ptr<io::Lock>> hold_as_writer(io::Directory& folder) {
     const auto locked = folder.lock(io::Directory::Patience{kFolderPatience});
     if (const auto file = folder.open_file(kPresenceFile, io::OpenMode::kReadWrite)) make_void(*file.value());
@@ -62,7 +62,7 @@ Result<std::unique_ptr<io::Lock>> hold_as_writer(io::Directory& folder) {
 
 }   // namespace
 
-// Of one replica. Keeps the store, which may have been closed meanwhile.
+// The account of one replica. Keeps the store alive after its close.
 class Store::Share final : public Account {
   public:
     Share(std::shared_ptr<Store> store, std::string name) : store_(std::move(store)), name_(std::move(name)) {
@@ -70,7 +70,7 @@ class Store::Share final : public Account {
     }
     ~Share() override {
         --store_->open_replicas_;
-        store_->refused_bytes_.store(0);   // it may be removed now
+        store_->refused_bytes_.store(0);   // it may be evicted now
     }
     bool take(std::uint64_t bytes) noexcept override { return store_->place(bytes, 1, Kind::kMap).has_value(); }
     void give_back(std::uint64_t bytes) noexcept override { give_back_on(0, bytes); }
@@ -85,7 +85,7 @@ class Store::Share final : public Account {
         return store_->place(bytes, devices, Kind::kUnit);
     }
     std::span<const PartFolder> parts() const noexcept override { return store_->parts_; }
-    // The other one that closes it at the same moment may have the lock, and still see this one.
+    // Waits: another process that closes it at this moment may have the lock, and still see this one as a user.
     void temporal_closed() noexcept override {
         (void)attempt([&] { (void)store_->remove(name_, Which::kLeftover, io::Directory::Patience{kFolderPatience}); });
     }
@@ -107,7 +107,7 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
     return store;
 }
 
-// Without the lock: others may open, store and remove meanwhile. Whoever does changes the account, and then that stays.
+// Without the lock. If other processes change the account meanwhile, their change stays.
 void Store::count_anew() {
     if (!devices_[0]->begin_count(setup_.now_ns != nullptr ? setup_.now_ns() : 1)) return;
     count_all();
@@ -139,7 +139,7 @@ void Store::count_all() {
         if (devices_[device] != nullptr) devices_[device]->set_stored(stored[device], counted[device]);
 }
 
-// Of replicas that are gone, and of those that were in their place before.
+// Removes parts of removed replicas, and of earlier ones in the same place.
 void Store::remove_leftover_parts(const std::vector<ReplicaView>& views) {
     for (const PartFolder& where : parts_) {
         if (where.folder == nullptr) continue;
@@ -163,7 +163,7 @@ void Store::remove_leftover_parts(const std::vector<ReplicaView>& views) {
     }
 }
 
-// A part is made under the lock of its replica's folder, so what is found there under the lock is true.
+// A part is made under the lock of its replica's folder, so a look under that lock is reliable.
 bool Store::is_leftover_part(const std::string& name, std::uint64_t made_ns) {
     auto folder = setup_.folder->open_directory(name);
     if (!folder) return folder.status().code() == Code::kNotFound;
@@ -179,7 +179,7 @@ void Store::add_device(std::uint32_t number, std::unique_ptr<io::Directory> fold
     parts_.push_back({number, nullptr});
     PartFolder& part = parts_.back();
     if (folder == nullptr) return;
-    // Processes of other caches have other part folders; those of this one hold its lock.
+    // Other caches have other part folders; processes of this one hold its lock.
     auto device = Device::open(*folder, std::move(limits));
     if (!device) return;
     folder->rest();
@@ -187,7 +187,7 @@ void Store::add_device(std::uint32_t number, std::unique_ptr<io::Directory> fold
     devices_[number] = std::move(device).value();
 }
 
-// Its folder is locked. Without one of the further devices the cache does its work.
+// Needs the folder's lock. The cache works without further devices too.
 Status Store::open_devices() {
     auto first = Device::open(*setup_.folder,
                               {setup_.capacity_bytes, setup_.keep_free_bytes, std::move(setup_.free_bytes)});
@@ -207,7 +207,7 @@ Status Store::open_devices() {
         order_.push_back(numbers[i]);
         if (i + 1 < setup_.filled_first) filled_first_ |= std::uint32_t{1} << numbers[i];
     }
-    // All maps lie on the first device: once units fill it, the others could not be filled.
+    // All maps are on the first device. If units filled it, the others could not be filled.
     if (order_.size() > 1)
         held_for_maps_ = std::min(devices_[0]->capacity_bytes() / kMapShareMax, capacity_bytes() / kMapShareOfAll);
     const std::vector<std::string> known = read_devices(*setup_.folder);
@@ -284,12 +284,12 @@ Result<std::unique_ptr<io::Lock>> Store::begin_writing(const io::Identity& ident
     }
 }
 
-// Its folder is locked, so nobody opens it meanwhile, and looked at again.
+// Locks the folder, so that no process opens the replica, and looks again.
 std::optional<ReplicaView> Store::remove(const std::string& name, Which which, io::Directory::Patience patience) {
     auto folder = setup_.folder->open_directory(name);
     if (!folder) return std::nullopt;
     ReplicaView gone;
-    // Its space is given back when this is closed. That may take long, and whoever opens a file waits for the lock.
+    // Closing this frees the space. That may take long, and opens wait for the lock, so it happens after.
     const auto open_bytes = folder.value()->open_file(kReplicaFile, io::OpenMode::kRead);
     {
         const auto locked = folder.value()->lock(patience);
@@ -300,11 +300,11 @@ std::optional<ReplicaView> Store::remove(const std::string& name, Which which, i
         gone = seen.value();
         const auto names = folder.value()->list();
         if (!names) return std::nullopt;
-        // A forked child may read it still, and is seen by nobody.
+        // A forked child may still read it, without being seen.
         if (const auto map = folder.value()->open_file(kPresenceFile, io::OpenMode::kReadWrite))
             make_void(*map.value());
         else if (map.status().code() != Code::kNotFound) return std::nullopt;
-        // The map first: without it no byte of the replica counts.
+        // Remove the map first: without it no byte of the replica counts.
         if (const Status removed = folder.value()->remove_file(kPresenceFile);
             !removed && removed.code() != Code::kNotFound)
             return std::nullopt;
@@ -316,7 +316,7 @@ std::optional<ReplicaView> Store::remove(const std::string& name, Which which, i
     return gone;
 }
 
-// Its parts go with it: no other replica has files of these names.
+// Removes the parts too: no other replica has files of these names.
 void Store::give_back(const ReplicaView& view) noexcept {
     for (std::uint32_t device = 0; device < kDevicesMax; ++device)
         if (devices_[device] != nullptr) devices_[device]->give_back(view.bytes_on(device));
@@ -339,7 +339,7 @@ Result<Store::Evicted> Store::evict_one(const std::string& name) {
         return evicted;
     }
     const auto replica = existing(name);
-    // A void one has no units that anybody needs; it goes with its users.
+    // The units of a void replica are unneeded; it goes with its users.
     if (replica.status().code() == Code::kNotFound) return Status(Code::kUnavailable, "it is void, and still in use");
     if (!replica) return replica.status();
     for (std::uint64_t unit = 0; unit < replica.value()->units(); ++unit) {
@@ -372,14 +372,14 @@ std::uint64_t Store::evict(std::uint64_t bytes, bool all, std::uint64_t at_least
     if (evictable < at_least) return 0;
     for (const ReplicaView& view : views) {
         if (freed >= bytes) break;
-        // One without bytes there stays, unless all may go.
+        // A replica without bytes on these devices stays, unless all may go.
         if (stays(view) || (devices != kAllDevices && counted(view) == 0)) continue;
         if (const auto gone = remove(view.name, Which::kUnused, io::Directory::Patience::kTry)) freed += counted(*gone);
     }
     return freed;
 }
 
-// Those that are filled first in their order; then the one of which the smallest part is used.
+// First the devices that are filled first, in order; then the least used one.
 std::optional<std::uint32_t> Store::try_place(std::uint64_t bytes, std::uint32_t devices, Kind kind) noexcept {
     std::array<std::uint32_t, kDevicesMax> others{};
     std::size_t count = 0;
@@ -391,7 +391,7 @@ std::optional<std::uint32_t> Store::try_place(std::uint64_t bytes, std::uint32_t
         if ((filled_first_ >> device & 1) == 0) others[count++] = device;
         else if (devices_[device]->take(bytes)) return device;
     }
-    // An insertion keeps the order of equals, and takes no memory.
+    // An insertion sort is stable and allocates nothing.
     for (std::size_t i = 1; i < count; ++i)
         for (std::size_t j = i; j > 0 && devices_[others[j]]->use() < devices_[others[j - 1]]->use(); --j)
             std::swap(others[j], others[j - 1]);
@@ -406,7 +406,7 @@ std::optional<std::uint32_t> Store::place(std::uint64_t bytes, std::uint32_t dev
     return try_place(bytes, devices, kind);
 }
 
-// Of these devices. True: something was removed.
+// Makes room on these devices. Returns true if it removed a replica.
 bool Store::make_room(std::uint64_t bytes, std::uint32_t devices) noexcept {
     std::uint64_t capacity = 0, room = 0;
     for (const std::uint32_t device : order_) {
@@ -415,10 +415,10 @@ bool Store::make_room(std::uint64_t bytes, std::uint32_t devices) noexcept {
         room = std::max(room, devices_[device]->room_bytes());
     }
     if (bytes > capacity) return false;
-    // What found nothing to remove is not repeated for each unit.
+    // Do not repeat a vain search for each unit.
     if (refused_bytes_.fetch_add(bytes) % kTriesApart >= bytes) return false;
     if (setup_.let_go) setup_.let_go();
-    // A tenth more than is needed, so that not every unit asks for room.
+    // Free a tenth of the capacity at least, so that not every unit asks for room.
     std::uint64_t freed = 0;
     (void)attempt([&] {
         freed = evict(std::max(bytes, capacity / 10), false, bytes - std::min(bytes, room),

@@ -9,7 +9,7 @@ namespace forebay::cache {
 
 namespace {
 
-// Places that follow each other are far apart (the finalizer of SplitMix64).
+// Moves adjoining places far apart (the finalizer of SplitMix64).
 std::uint64_t scattered(std::uint64_t place) noexcept {
     place = (place ^ place >> 30) * 0xbf58476d1ce4e5b9;
     place = (place ^ place >> 27) * 0x94d049bb133111eb;
@@ -18,8 +18,8 @@ std::uint64_t scattered(std::uint64_t place) noexcept {
 
 }   // namespace
 
-// Whether it goes on where one of the last streams was, or shortly behind. The stream that was used longest ago gives
-// way to a new one.
+// True if the request continues one of the last streams, or begins shortly behind. A new stream replaces the least
+// recently used one.
 bool Trial::follows(ByteRange asked) noexcept {
     const std::uint64_t gap = std::min(kGapMax, file_bytes_ / kGapShare);
     ++tick_;
@@ -61,7 +61,7 @@ Trial::Verdict Trial::note(ByteRange asked, std::uint64_t took_ns) {
     ++all_.requests;
     all_.bytes += bytes;
     all_.ns += took_ns;
-    // A node of metadata may lie where a larger request begins.
+    // A metadata node may lie where a larger request begins, so the size is part of the place.
     const std::uint64_t place = asked.begin * 64 + static_cast<std::uint64_t>(std::bit_width(bytes)) % 64;
     if (is_sampled(place)) {
         ++sampled_.requests;

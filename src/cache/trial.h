@@ -3,12 +3,11 @@
 // After every 32 requests the verdict is kPays for one of two patterns:
 //   repeated   more than half of the bytes were read before;
 //   scattered  more than half of the bytes do not continue one of the last 8 streams, and all such bytes so far are
-//   more
-//              than half of what was read, and at least 1 % of the file. A shuffled training reads like this, and reads
-//              the file again in its next epoch.
-// It is kFast if the file system answered as fast as the node would, and kUndecided otherwise: for one pass from front
-// to back, in several streams or with gaps. docs/read-cache.md, "Without being asked". `Trial` does no I/O and is not
-// thread-safe; `SharedTrial` is thread-safe. Memory: 9 KiB at most.
+//              more than half of the bytes read, and at least 1 % of the file. A shuffled training reads like this, and
+//              reads the file again in its next epoch.
+// The verdict is kFast if the file system was as fast as the node would be. Otherwise it is kUndecided, as for one pass
+// from front to back, in several streams or with gaps. docs/read-cache.md, "Without being asked". `Trial` is pure and
+// not thread-safe; `SharedTrial` is thread-safe. Memory: at most 9 KiB.
 #pragma once
 
 #include <array>
@@ -30,25 +29,25 @@ namespace forebay::cache {
 class Trial {
   public:
     enum class Verdict : std::uint8_t { kUndecided, kFast, kPays };
-    static constexpr std::uint64_t kWindow = 32;   // requests that are judged together
+    static constexpr std::uint64_t kWindow = 32;   // requests judged together
 
-    // `judge_speed` false: no file system is called fast.
+    // Without `judge_speed` the verdict is never kFast.
     explicit Trial(std::uint64_t file_bytes, bool judge_speed = true) noexcept
         : file_bytes_(file_bytes), judge_speed_(judge_speed) {}
 
-    // The program has read `asked`, in `took_ns`. May throw std::bad_alloc.
+    // The program has read `asked` in `took_ns`. May throw std::bad_alloc.
     [[nodiscard]] Verdict note(ByteRange asked, std::uint64_t took_ns);
 
   private:
     static constexpr std::size_t kStreams = 8;
     static constexpr std::size_t kPlacesMax = 1024;
     static constexpr std::uint64_t kGapMax = 4 << 20;       // within a stream
-    static constexpr std::uint64_t kGapShare = 64;          // of the file, where that is less
-    static constexpr std::uint64_t kScatteredShare = 100;   // scattered reads must be so much of the file
+    static constexpr std::uint64_t kGapShare = 64;          // of the file, if that is less
+    static constexpr std::uint64_t kScatteredShare = 100;   // scattered reads must be this share of the file
 
     struct Window {
         std::uint64_t requests = 0, bytes = 0, ns = 0;
-        std::uint64_t telling = 0;   // bytes that are scattered, or repeated
+        std::uint64_t telling = 0;   // scattered or repeated bytes
     };
 
     [[nodiscard]] bool follows(ByteRange asked) noexcept;
@@ -62,15 +61,15 @@ class Trial {
     std::uint64_t tick_ = 0;
     std::uint64_t read_bytes_ = 0, scattered_bytes_ = 0;
     Window all_, sampled_;
-    std::vector<std::uint64_t> places_;   // in order; where sampled requests began, and about how large they were
-    unsigned thinned_ = 0;                // one place of 2^thinned_ is sampled
+    std::vector<std::uint64_t> places_;   // sorted: begins of sampled requests, with their approximate size
+    unsigned thinned_ = 0;                // one in 2^thinned_ places is sampled
 };
 
-// Of all opens of a file in one process. Thread-safe.
+// The trial of all opens of a file in one process. Thread-safe.
 class SharedTrial {
   public:
     SharedTrial(std::uint64_t file_bytes, bool judge_speed) noexcept : trial_(file_bytes, judge_speed) {}
-    // Without memory nothing is decided.
+    // kUndecided without memory.
     [[nodiscard]] Trial::Verdict note(ByteRange asked, std::uint64_t took_ns) noexcept {
         const std::lock_guard lock(mutex_);
         try {

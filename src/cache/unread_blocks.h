@@ -1,7 +1,7 @@
-// Which blocks of a file this process has fetched unasked and not read since: a bit for each.
+// The blocks of a file that this process fetched ahead and has not read: a bit for each.
 //
-// The bits take memory only where something was fetched unasked. Without memory for them nothing is counted.
-// Thread-safety: all members, from any thread. Nothing blocks; `note_read` allocates nothing.
+// Bits take memory only where bytes were fetched ahead. Without memory nothing is counted. Thread-safe. Nothing blocks;
+// `note_read` allocates nothing.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class UnreadBlocks {
     static constexpr std::uint64_t kBits = 64;
     [[nodiscard]] std::uint64_t word_count() const noexcept { return (blocks_ + kBits - 1) / kBits; }
 
-    // The pages of fresh zeros are the system's until a bit is set in them.
+    // Fresh zero pages take no memory until a bit is set.
     bool make() noexcept {
         static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
         auto* const made = static_cast<std::atomic<std::uint64_t>*>(std::calloc(word_count(), sizeof *words_.load()));

@@ -14,7 +14,7 @@ void Arrivals::announce() noexcept {
 
 Status Arrivals::await(Mutex& mutex, const std::function<bool()>& over) {
     if (over()) return Status::ok();
-    Wait wait(process_);
+    Wait wait(context_);
     while (!over()) {
         if (wait.until() == Wait::TimePoint::max()) ended_.wait(mutex);
         else (void)ended_.wait_until(mutex, wait.until());
@@ -44,22 +44,22 @@ bool Arrivals::await_briefly(Mutex& mutex, std::chrono::steady_clock::time_point
 }
 
 void Arrivals::wait_out_pause(Mutex& mutex, Failures& failures) {
-    WaitClock& clock = process_.progress.clock();
+    WaitClock& clock = context_.progress.clock();
     while (failures.pausing(clock.now_ns())) (void)ended_.wait_until(mutex, clock.wake_at(failures.retry_at_ns()));
 }
 
 bool Arrivals::stalled(const WriteQueue& queue) const noexcept {
-    const std::uint64_t patience = patience_ns(process_.options);
+    const std::uint64_t patience = patience_ns(context_.options);
     return patience != 0 && queue.running() > 0 &&
-           process_.progress.clock().now_ns() >= std::max(queue.busy_since_ns(), progress_ns_) + patience;
+           context_.progress.clock().now_ns() >= std::max(queue.busy_since_ns(), progress_ns_) + patience;
 }
 
 Status Arrivals::timed_out() const {
     return {Code::kUnavailable,
             fmt::format(
                 "nothing has reached {} for {} seconds; {} bytes of it are in the staging log, and `forebay recover` "
-                "brings them home if this process cannot",
-                path_, process_.options.patience, bytes_.pending_bytes()),
+                "writes them to the file if this process cannot",
+                path_, context_.options.patience, bytes_.pending_bytes()),
             ETIMEDOUT, true};
 }
 

@@ -1,12 +1,11 @@
-// How many writes to one target are worth having in flight.
+// The number of writes to have in flight to one target.
 //
-// Latency wants several; a page cache, or a file system that lets one writer at a time extend a file,
-// gains nothing from a second one, which only spins for the lock and takes the program's processors. So
-// it is tried out: the number doubles as long as that raises the rate by a tenth; a trial that does not
-// is taken back, and repeated later, in case the target has changed.
+// A target with latency gains from several. A page cache, or a file system on which one writer at a time extends a
+// file, does not: a second writer spins for the lock and takes processor time. So the number doubles while that raises
+// the rate by a tenth. A failed trial is undone, and repeated later in case the target has changed.
 //
-// Where it drains for several processes, each of them would have had a write in flight without it. A file system may
-// limit each writer; so as many are begun with, if the target is one that is waited for. Pure. Not thread-safe.
+// A drainer of several processes replaces a writer in each of them, and a file system may limit each writer. So it
+// begins with one write for each process, if the target answers slowly. Pure. Not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -21,20 +20,20 @@ class Concurrency {
 
     [[nodiscard]] std::size_t allowed() const noexcept { return allowed_; }
 
-    // It drains for so many processes: the limit is no lower.
+    // Raises the limit to `processes`, if that is more.
     void drain_for(std::size_t processes, bool target_is_waited_for) noexcept {
         limit_ = std::max(limit_, processes);
         if (!target_is_waited_for) return;
         allowed_ = std::max(allowed_, processes);
         forget_trial();
     }
-    // The target turns out to be memory: one is tried first again.
+    // Begins again with one write: the target has turned out to be memory.
     void start_over() noexcept {
         allowed_ = 1;
         forget_trial();
     }
 
-    // A write of `bytes` has ended; since the last call, or since the target was idle, `busy_ns` have passed.
+    // A write of `bytes` has ended. `busy_ns` is the time since the last call, or since the target was idle.
     void completed(std::uint64_t bytes, std::uint64_t busy_ns) noexcept {
         bytes_ += bytes;
         busy_ns_ += busy_ns;
@@ -47,7 +46,7 @@ class Concurrency {
 
   private:
     static constexpr std::size_t kWritesPerTrial = 4;
-    static constexpr std::size_t kRest = 32;   // measurements between two trials that failed
+    static constexpr std::size_t kRest = 32;   // measurements after a failed trial, before the next
     static constexpr double kGain = 1.1;
 
     void forget_trial() noexcept {

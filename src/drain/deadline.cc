@@ -11,7 +11,7 @@ namespace forebay::drain {
 namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-constexpr std::uint64_t kMeasuredNs = 30 * kNsPerSecond;   // then what was measured counts half
+constexpr std::uint64_t kMeasuredNs = 30 * kNsPerSecond;   // older measurements then count half
 constexpr std::uint64_t kUnmeasuredNs = 60 * kNsPerSecond;
 
 std::string duration_text(std::uint64_t ns) {
@@ -22,7 +22,7 @@ std::string duration_text(std::uint64_t ns) {
 
 }   // namespace
 
-// Writes end in about the order in which they are told: of one that overlaps those before, what is new counts.
+// Writes end in about the order of these calls. Of overlapping writes only the new time counts.
 void Deadline::wrote(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
     const std::uint64_t from = std::max(begin_ns, busy_until_ns_);
@@ -56,16 +56,16 @@ std::uint64_t Deadline::allowance_bytes(std::uint64_t now_ns) const noexcept {
 
 std::string Deadline::warning(std::uint64_t now_ns, std::uint64_t pending_bytes) const {
     const double speed = bytes_per_ns();
-    std::string needs = "how long that takes is not known";
+    std::string needs = "the time to drain them is not known";
     if (speed > 0)
         needs = fmt::format(
-            "that takes {} at {} per second",
+            "the drain needs {} at {} per second",
             duration_text(static_cast<std::uint64_t>(std::min(static_cast<double>(pending_bytes) / speed, 1e18))),
             format_size(static_cast<std::uint64_t>(speed * 1e9)));
     const std::uint64_t left = left_ns(now_ns);
     return fmt::format(
-        "{}, and {} are staged that are not in their files yet; {}. From now on closes and flushes wait until "
-        "everything is in the file, and writes wait for room (option deadline)",
+        "{}, and {} are staged but not yet in their files; {}. From now on closes and flushes wait until all "
+        "bytes are in the file, and writes wait for room (option deadline)",
         left > 0 ? "the job ends in " + duration_text(left) : std::string("the job has reached its end"),
         format_size(pending_bytes), needs);
 }

@@ -1,11 +1,10 @@
-// Whether what is staged still drains before the job ends (option deadline).
+// Tells whether the staged bytes still drain before the job ends (option deadline).
 //
-// The speed is that of this process's writes to its targets, over the time in which at least one was under way. The
-// last half minute of that time counts most. Once what is staged needs more than half of the time that is left, the
-// end presses, and does so from then on: the other half is for what nobody can foresee. Before anything was measured
-// only the last minute presses.
+// The speed is the rate of this process's target writes while at least one is in flight; the last half minute counts
+// most. The deadline presses once the staged bytes need more than half of the time left, and from then on. The other
+// half allows for surprises. Without a measurement only the last minute presses.
 //
-// Pure: whoever asks says what time it is (monotonic, in ns). Thread-safe. Nothing blocks.
+// Pure: callers pass the time (monotonic, in ns). Thread-safe. Nothing blocks.
 #pragma once
 
 #include <atomic>
@@ -22,14 +21,14 @@ class Deadline {
     explicit Deadline(std::uint64_t end_ns) noexcept : end_ns_(end_ns) {}
 
     [[nodiscard]] bool known() const noexcept { return end_ns_ != kNever; }
-    // A write to a target was under way in this time.
+    // A write of `bytes` to a target was in flight from `begin_ns` to `end_ns`.
     void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, std::uint64_t bytes) noexcept;
-    // So much is staged now. True, once: the end begins to press.
+    // Returns true once: when the deadline begins to press.
     [[nodiscard]] bool begins_to_press(std::uint64_t now_ns, std::uint64_t pending_bytes) noexcept;
     [[nodiscard]] bool presses() const noexcept { return presses_.load(std::memory_order_relaxed); }
-    // So much may be staged now to be drained in half of the time that is left.
+    // The bytes that may be staged if they are to drain in half of the time left.
     [[nodiscard]] std::uint64_t allowance_bytes(std::uint64_t now_ns) const noexcept;
-    // For the user, at the time at which it begins to press.
+    // The message for the user when the deadline begins to press.
     [[nodiscard]] std::string warning(std::uint64_t now_ns, std::uint64_t pending_bytes) const;
 
   private:
@@ -40,7 +39,7 @@ class Deadline {
 
     const std::uint64_t end_ns_;
     std::atomic<bool> presses_{false};
-    mutable std::mutex mutex_;   // guards what follows
+    mutable std::mutex mutex_;   // guards the members below
     std::uint64_t bytes_ = 0, busy_ns_ = 0, busy_until_ns_ = 0;
 };
 

@@ -1,11 +1,9 @@
-// The failures of one outflow: the first one is kept, later attempts are counted, and the drain halts after the last.
+// The failures of one outflow: keeps the first error, counts attempts, and halts the drain after the last attempt.
 //
-// With on_error=retry a failure that may pass is followed by a pause and another attempt. A failure for good, or one
-// attempt too many, halts the drain until a closing attempt. Ranges that could not be read back from the log are left
-// out of plans; all others go on.
-// Invariants: a halted drain is in no pause; the first error stays until `forget`; a failed sync is never forgotten, as
-// no later one makes good what the first may have lost.
-// Not thread-safe: the file's lock guards it. Nothing blocks.
+// With on_error=retry the drain pauses after a passing failure and tries again. A permanent failure, or the last failed
+// attempt, halts it until a closing attempt. Plans leave out ranges that could not be read back from the log.
+// Invariants: a halted drain is in no pause. The first error stays until `forget`. A failed sync is never forgotten,
+// because a later sync does not restore bytes that it lost. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <cerrno>
@@ -23,13 +21,13 @@ namespace forebay::drain {
 
 class Failures {
   public:
-    static constexpr const char* kFailed = "a write failed";   // a failure's text, where there is no memory for it
+    static constexpr const char* kFailed = "a write failed";   // text of a failure without memory for its own
 
     // `retries`: option on_error=retry.
     explicit Failures(bool retries) noexcept : retries_(retries) {}
     void open() noexcept { *this = Failures(retries_); }
 
-    // Begins a pause before another attempt, at `now_ns` of the clock of waits. Returns false if the failure is final.
+    // Begins a pause before another attempt. Returns false if the failure is final. `now_ns` is of the clock of waits.
     [[nodiscard]] bool retry(const Status& failure, std::uint64_t now_ns) noexcept {
         if (!retries_ || halted_ || !may_pass(failure.sys_errno()) || attempts_ == kAttemptsMax) return false;
         retry_at_ns_ = now_ns + (kPauseNs << attempts_++);
@@ -41,17 +39,17 @@ class Failures {
     }
     [[nodiscard]] std::uint64_t retry_at_ns() const noexcept { return retry_at_ns_; }
     void end_pause() noexcept { retry_at_ns_ = 0; }
-    // Everything was drained: attempts are counted anew.
+    // All bytes were drained: counts attempts anew.
     void note_drained() noexcept { attempts_ = 0; }
 
-    // After a failure nothing is written until a closing attempt.
+    // True from a final failure until a closing attempt.
     [[nodiscard]] bool halted() const noexcept { return halted_; }
     void halt() noexcept {
         halted_ = true;
         retry_at_ns_ = 0;
     }
     void resume() noexcept { halted_ = false; }
-    // A closing attempt: the drain tries again to write, and to read back, all that has failed.
+    // Begins a closing attempt: the drain writes and reads back again all that failed.
     void try_again() noexcept {
         halted_ = false;
         unreadable_.clear();
@@ -65,17 +63,16 @@ class Failures {
         return true;
     }
     void forget() noexcept { error_ = Status::ok(); }
-    // The first failure, as it happened.
+    // The first failure.
     [[nodiscard]] const Status& first_error() const noexcept { return error_; }
-    // The first failure, with a text for a later call of the program: "an earlier background write failed".
+    // The first failure, with the context "an earlier background write failed", for later calls of the program.
     [[nodiscard]] Status error() const {
         return error_.is_ok() ? Status::ok() : error_.with_context("an earlier background write failed");
     }
-    // The failure of a sync.
     [[nodiscard]] const Status& target_lost() const noexcept { return target_lost_; }
     void lose_target(const Status& failure, const std::string& path) noexcept {
         try {
-            target_lost_ = failure.with_context("what was written to " + path + " may not have reached its device");
+            target_lost_ = failure.with_context("bytes written to " + path + " may not have reached its device");
         } catch (const std::bad_alloc&) {
             target_lost_ = copy_of(failure, kFailed);
         }
@@ -85,11 +82,11 @@ class Failures {
     void add_unreadable(const std::vector<ByteRange>& ranges) {
         for (const ByteRange& range : ranges) unreadable_.add(range);
     }
-    // Something has changed: the drain tries once more to read them.
+    // The log has changed: reads the ranges again.
     void clear_unreadable() noexcept { unreadable_.clear(); }
 
   private:
-    // Attempts after the first one. Their pauses double, and last less than a second together.
+    // Attempts after the first. The pauses double, and take less than a second together.
     static constexpr unsigned kAttemptsMax = 5;
     static constexpr std::uint64_t kPauseNs = 20'000'000;
 
@@ -100,8 +97,8 @@ class Failures {
 
     bool retries_;
     bool halted_ = false;
-    unsigned attempts_ = 0;           // that failed, since everything was last drained
-    std::uint64_t retry_at_ns_ = 0;   // nothing is written before that; 0: no pause
+    unsigned attempts_ = 0;           // failed since the last complete drain
+    std::uint64_t retry_at_ns_ = 0;   // no write begins before; 0: no pause
     Status error_, target_lost_;
     RangeSet unreadable_;
 };

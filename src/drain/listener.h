@@ -1,7 +1,7 @@
-// The calls by which an outflow (drain/outflow.h) asks and informs the file that it drains.
+// The interface of a file to its outflow (drain/outflow.h): questions and events.
 //
-// The file implements this; tests have another implementation. All calls come under the lock that file and outflow
-// share, unless a function says otherwise.
+// The file implements it. Thread-safety: calls hold the lock that file and outflow share, unless a function says
+// otherwise. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace forebay::drain {
 
-// How much is staged.
+// The amounts that are staged.
 struct Backlog {
     std::uint64_t ready_bytes = 0;      // free to drain
-    bool any_ready = false;             // extents are free to drain, zeros among them
-    bool clogged = false;               // most of the log is dead, and a few pieces keep it
+    bool any_ready = false;             // extents, or zeros, are free to drain
+    bool clogged = false;               // a few pieces keep a log that is mostly dead
     std::uint64_t logical_size = 0;     // of the file, as the program sees it
     std::uint64_t committed_size = 0;   // of the file, at its last commit
 };
@@ -27,45 +27,46 @@ struct Backlog {
 class DrainListener {
   public:
     virtual ~DrainListener() = default;
-    // Keeps the file, and the outflow with it, while a drain thread works for it. Called without the lock.
+    // Keeps file and outflow alive while a drain thread works for it. Called without the lock.
     [[nodiscard]] virtual std::shared_ptr<void> hold() = 0;
 
-    // ---- what the outflow asks ------------------------------------------------------------------
+    // ---- questions ------------------------------------------------------------------------------
 
-    // The file is staged, and this process drains it.
+    // True if the file is staged and this process drains it.
     [[nodiscard]] virtual bool drains() const noexcept = 0;
-    // The program has closed the file, and no write that still waits for a thread may reach the target.
+    // True if the program has closed the file and no queued write may reach the target.
     [[nodiscard]] virtual bool given_up() const noexcept = 0;
-    // Takes the records of other participants into the index; if `may_wait`, not before there are more of them. May
+    // Takes the records of other participants into the index. With `may_wait` it leaves them until there are more. May
     // throw std::bad_alloc.
     virtual void catch_up(bool may_wait) = 0;
     [[nodiscard]] virtual Backlog backlog() const noexcept = 0;
-    // The log has records, so it is worth noting the target's state.
+    // True if the log has records, so that the target's state is worth noting.
     [[nodiscard]] virtual bool has_records() const noexcept = 0;
-    // Writes to the target that bypass the log.
+    // The count of writes that bypass the log.
     [[nodiscard]] virtual group::BypassCount& bypasses() noexcept = 0;
 
-    // ---- what the outflow tells -----------------------------------------------------------------
+    // ---- events ---------------------------------------------------------------------------------
 
-    // The target's state, for the log.
+    // The target's state has changed; the log stores it.
     virtual void note(const log::TargetState& state) noexcept = 0;
-    // A target write has ended and took `took_ns`. If it has succeeded, its pieces are staged no more.
+    // A target write has ended after `took_ns`. On success its pieces are no longer staged.
     virtual void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept = 0;
-    // Some staged bytes cannot be read back any more.
+    // Some staged bytes cannot be read back.
     virtual void lost() noexcept = 0;
-    // The first failure of the background, which the outflow keeps.
+    // The outflow keeps the first background failure.
     virtual void error_kept(int sys_errno) noexcept = 0;
-    // Everything that had failed has reached the target since.
+    // All bytes that had failed have reached the target.
     virtual void made_good() noexcept = 0;
-    // Nothing is drained any more until the file is closed.
+    // The drain has halted until the file is closed.
     virtual void halted(const Status& failure) noexcept = 0;
-    // `Outflow::pace` has changed.
+    // `TargetFacts::pace` has changed.
     virtual void pace_changed() noexcept = 0;
-    // A write or a change of size has ended, well or not.
+    // A write or a change of size has ended, successfully or not.
     virtual void progressed() noexcept = 0;
     virtual void synced() noexcept = 0;
 
-    // Called without the lock: bytes have reached the target; nothing is under way or left to take.
+    // Called without the lock: the target has the bytes of `range`. `came_to_rest`: no work is in flight or can be
+    // taken.
     virtual void reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
     virtual void came_to_rest() noexcept = 0;
 };

@@ -11,25 +11,26 @@ namespace forebay::drain {
 
 namespace {
 
-// A flush waits no longer for a target that does not answer: the commit is in the log, and the size follows.
+// The time that a flush waits for a target that does not answer. The commit is in the log; the size follows.
 constexpr std::chrono::milliseconds kShownWithin{20};
 
 }   // namespace
 
-Outflow::Outflow(const Process& process, index::StagedBytes& bytes, DrainListener& listener, const std::string& path)
-    : process_(process),
+Outflow::Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener,
+                 const std::string& path)
+    : context_(context),
       listener_(listener),
       path_(path),
       bytes_(bytes),
       target_(listener),
-      queue_(bytes, process.options.drain_threads),
-      failures_(process.options.on_error == OnError::kRetry),
-      arrivals_(process, bytes, path),
-      planner_({process.options, listener, bytes, facts_, target_, failures_, queue_}) {}
+      queue_(bytes, context.options.drain_threads),
+      failures_(context.options.on_error == OnError::kRetry),
+      arrivals_(context, bytes, path),
+      planner_({context.options, listener, bytes, facts_, target_, failures_, queue_}) {}
 
 void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& traits, std::uint64_t size,
                    std::uint64_t log_mount) {
-    facts_.open(traits, process_.options);
+    facts_.open(traits, context_.options);
     turns_.open();
     failures_.open();
     arrivals_.open();
@@ -39,9 +40,9 @@ void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& trait
 
 void Outflow::share(group::RecordOrder& order, std::size_t processes, bool at_once) {
     planner_.share(order, at_once);
-    // Each of the others would have had a write in flight of its own.
+    // Each of the processes would have a write in flight.
     queue_.concurrency().drain_for(processes, facts_.waited_for());
-    process_.scheduler.allow(processes);
+    context_.scheduler.allow(processes);
 }
 
 // ---- commits ---------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ void Outflow::tell_pace() noexcept {
 
 // ---- failures --------------------------------------------------------------------------------------
 
-// A write or a change of size in the background has failed.
+// A background write or change of size has failed.
 void Outflow::failed(const Status& failure) {
     if (failures_.retry(failure, clock().now_ns())) planner_.drop_planned();
     else halt(failure);
@@ -86,7 +87,7 @@ void Outflow::keep(const Status& failure) {
     if (failures_.keep(failure)) listener_.error_kept(failure.sys_errno());
 }
 
-// Bytes that a target write needed cannot be read. All others go on.
+// A target write could not read some bytes of the log. All others go on.
 void Outflow::lost(const std::vector<ByteRange>& unreadable, const Status& fault) {
     try {
         failures_.add_unreadable(unreadable);
@@ -97,7 +98,7 @@ void Outflow::lost(const std::vector<ByteRange>& unreadable, const Status& fault
     keep(fault);
 }
 
-// A sync that has failed may have lost bytes that no later sync makes good.
+// A failed sync may have lost bytes that no later sync restores.
 void Outflow::make_good() {
     if (failures_.first_error().is_ok() || !failures_.target_lost().is_ok() || turns_.changed()) return;
     failures_.try_again();
@@ -113,7 +114,7 @@ void Outflow::make_good() {
 
 Status Outflow::drain(std::uint64_t below) {
     planner_.demand_all();
-    if (listener_.backlog().ready_bytes > 2 * process_.options.write_max) {
+    if (listener_.backlog().ready_bytes > 2 * context_.options.write_max) {
         const Unlocked meanwhile(mutex_);
         wake();
     }
@@ -126,7 +127,7 @@ Status Outflow::drain(std::uint64_t below) {
         } else if (pausing()) {
             arrivals_.wait_out_pause(mutex_, failures_);
         } else if (planner_.shared() && !failures_.halted() && planner_.readable_left()) {
-            // Others went on writing, or have not finished a record that is older; the drain goes on once they have.
+            // Other processes still write, or an older record is incomplete. The drain continues after them.
             if (planner_.set_urgent(true)) FOREBAY_TRY(arrivals_.await_next(mutex_));
         } else {
             break;
@@ -136,17 +137,16 @@ Status Outflow::drain(std::uint64_t below) {
     return failures_.error();
 }
 
-// A write that is being carried out makes the file as long as the commit says.
+// Returns true if a running write will make the file as long as the commit says.
 bool Outflow::is_being_lengthened(std::uint64_t committed_size) const noexcept {
     if (queue_.running() == 0 || target_.size() < committed_size) return false;
     return std::ranges::none_of(queue_.planned(),
                                 [=](const plan::TargetWrite& write) { return write.range.end >= committed_size; });
 }
 
-// The size that others see of a file after a flush: H5Fflush sets it, as natively, also while the bytes of the file are
-// still staged. A file that is to be longer is made so at once: no write in flight ends beyond a commit's size. One
-// that is to be cut waits for the writes in flight beyond the cut. A file that is shared is drained by its commit,
-// which sets the size too.
+// H5Fflush sets the size that others see, as natively, even while the bytes are staged. An extension happens at once:
+// no write in flight ends beyond a commit's size. A cut waits for the writes in flight beyond it. The commit of a
+// shared file drains it, and so sets the size.
 Status Outflow::show_size() {
     const auto until = std::chrono::steady_clock::now() + kShownWithin;
     for (;;) {

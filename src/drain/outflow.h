@@ -1,8 +1,8 @@
-// The outflow of one file: brings its staged bytes to its target.
+// The outflow of one file: writes its staged bytes to its target.
 //
-// An outflow hands target writes to the drain threads, or to a thread that waits, and keeps the account of what is
-// under way. It sets the target's size, syncs it, tries again what failed if option on_error says so, and halts if that
-// is in vain. It keeps the failures of the background; later calls of the program report them. Its parts:
+// An outflow gives target writes to drain threads, or to a thread that waits, and tracks those in flight. It sets the
+// target's size and syncs it. It repeats failed writes as option on_error says, and halts if that fails. It keeps the
+// first background failure for later calls of the program. Its parts:
 //
 //   Planner      which ready bytes are written next, and whether that is worth a thread   drain/planner.h
 //   WriteQueue   writes that are planned or in flight                                      drain/write_queue.h
@@ -17,10 +17,10 @@
 //   outflow_guard.cc   looks at the target behind a close
 //   outflow_target.cc  notes in the log around a change; writes that bypass the log; syncs
 //
-// The lock is the file's. It guards the staged bytes and the parts alike: a plan is made of both, and a commit changes
-// both. It is held for short, never across a call of the target.
-// Thread-safety: as the annotations say. Blocking: a function that drops the lock says so. A wait for the target fails
-// with ETIMEDOUT once nothing has reached it for as long as option patience says; nothing is lost by that.
+// The lock is the file's. It guards the staged bytes and all parts, since plans and commits involve both. It is never
+// held across a call of the target. Thread-safety: as annotated. Blocking: a function that drops the lock says so. A
+// wait for the target fails with ETIMEDOUT once nothing has reached it for the time in option patience; no byte is lost
+// then.
 #pragma once
 
 #include <cstdint>
@@ -45,15 +45,14 @@
 
 namespace forebay::drain {
 
-class Outflow final : public Source {
+class Outflow final : public WorkSource {
   public:
-    // Drains the ready bytes of `bytes`, which this lock guards. All but `process` outlive the outflow. `path` is for
-    // messages.
-    Outflow(const Process& process, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
+    // Drains the ready bytes of `bytes`, which this lock guards. All arguments but `context` outlive the outflow.
+    // `path` is for messages.
+    Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
     Outflow(const Outflow&) = delete;
     Outflow& operator=(const Outflow&) = delete;
 
-    // The lock of the file.
     [[nodiscard]] Mutex& mutex() const RETURN_CAPABILITY(mutex_) { return mutex_; }
 
     [[nodiscard]] TargetFacts& facts() noexcept { return facts_; }
@@ -71,53 +70,52 @@ class Outflow final : public Source {
 
     // ---- opening and closing --------------------------------------------------------------------
 
-    // Begins afresh with a target of `size` bytes. If it may hang, a thread that waits with patience leaves all writes
-    // to other threads; else it writes too. `log_mount`: the mount of a durable log; 0: unknown.
+    // Begins with a target of `size` bytes. If the target may hang, a thread that waits with patience leaves all writes
+    // to other threads; otherwise it writes too. `log_mount`: the mount of a durable log; 0: unknown.
     void open(std::shared_ptr<io::File> target, const io::FileTraits& traits, std::uint64_t size,
               std::uint64_t log_mount) REQUIRES(mutex_);
-    // This process drains for a group of `processes`, whose records have `order`. `at_once`: no piece waits for its
-    // neighbours.
+    // Makes this process the drainer of a group of `processes` whose records have `order`. `at_once`: no piece waits
+    // for its neighbours.
     void share(group::RecordOrder& order, std::size_t processes, bool at_once) REQUIRES(mutex_);
-    // The program has closed the file, and other programs may write it from now on. The drain goes on as long as none
-    // has, until the next `open`.
-    void guard() REQUIRES(mutex_);
+    // Drains behind a close until the next `open`: other programs may write the file, and a change by one stops the
+    // drain.
+    void begin_turns() REQUIRES(mutex_);
 
     // ---- draining -------------------------------------------------------------------------------
 
-    // Gets a drain thread, or does its work if there is none to be had.
+    // Wakes a drain thread, or does its work if there is none.
     void wake() EXCLUDES(mutex_);
     Taken take() override EXCLUDES(mutex_);
-    // A commit has made everything ready. Returns true if a thread is wanted.
+    // Notes a commit, which makes all staged bytes ready. Returns true if a thread is wanted.
     [[nodiscard]] bool committed() noexcept REQUIRES(mutex_);
-    // The program has cut the file.
+    // Notes that the program has cut the file.
     void note_cut() noexcept REQUIRES(mutex_);
-    // Drains until nothing is ready; with `below`, nothing of a record with a lower number. Drops the lock. Reports the
-    // error that is kept.
+    // Drains until no byte is ready or, with `below`, none of a record with a lower number. Returns the kept error.
+    // Drops the lock.
     Status drain(std::uint64_t below = kOffsetMax) REQUIRES(mutex_);
-    // Makes the target as long as the last commit says, if that takes no long time. Drops the lock.
+    // Sets the target to the size of the last commit, unless that takes long. Drops the lock.
     Status show_size() REQUIRES(mutex_);
-    // Sets the target's size. No other call of the target is under way. Blocks with patience; drops the lock.
+    // Sets the target's size while no other call of the target is in flight. Blocks with patience; drops the lock.
     Status resize_target(std::uint64_t size) REQUIRES(mutex_);
 
     // ---- failures -------------------------------------------------------------------------------
 
     void halt(const Status& failure) REQUIRES(mutex_);
-    // Tries again what has failed. If the target has everything then, the failure is forgotten. Drops the lock.
+    // Repeats all failed work, and forgets the failure if the target then has all bytes. Drops the lock.
     void make_good() REQUIRES(mutex_);
 
     // ---- writes that bypass the log -------------------------------------------------------------
 
-    // The calling thread is about to write these bytes. Waits for writes and cuts that overlap them. Drops the lock.
+    // Before the calling thread writes these bytes: waits for overlapping writes and cuts. Drops the lock.
     Status begin_bypass(std::uint64_t offset, io::Bytes bytes) REQUIRES(mutex_);
-    // If `written`, the target has the range, and no older bytes may reach it any more.
+    // After the write. If `written`, the target has the range, and no older bytes of it may reach the target.
     void end_bypass(ByteRange range, bool written) noexcept REQUIRES(mutex_);
-    // Notes the state of a target at rest in the log. Asks the target.
+    // Notes the state of an idle target in the log. Asks the target.
     void watch_rest() noexcept EXCLUDES(mutex_);
 
     // ---- durability -----------------------------------------------------------------------------
 
-    // An error with ETIMEDOUT: patience is over, and the outcome is unknown. Any other error is for good. Drops the
-    // lock.
+    // Errors: ETIMEDOUT: patience is over and the outcome unknown. Any other error is final. Drops the lock.
     Status sync() REQUIRES(mutex_);
 
   private:
@@ -128,7 +126,7 @@ class Outflow final : public Source {
 
     // outflow_work.cc
     Taken take_next() REQUIRES(mutex_);
-    // `told`: the call that waits for the outcome, if one does.
+    // `told` belongs to the call that waits for the outcome; null if none does.
     Taken take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told = nullptr) REQUIRES(mutex_);
     void carry_out(Taken taken) REQUIRES(mutex_);
     [[nodiscard]] bool given_up() const noexcept EXCLUDES(mutex_);
@@ -145,31 +143,32 @@ class Outflow final : public Source {
     [[nodiscard]] bool pausing() noexcept REQUIRES(mutex_) { return failures_.pausing(clock().now_ns()); }
     [[nodiscard]] bool is_being_lengthened(std::uint64_t committed_size) const noexcept REQUIRES(mutex_);
     // outflow_guard.cc
-    // Returns true if the drain must lengthen the target before it writes: after a deferred close, but not for shared
-    // files, nor where others extend the file. A cut by another program then shows in the size, even if it falls
-    // between a look and a write that would lengthen the target again.
+    // True if the drain must lengthen the target before it writes: behind a close, unless other processes write or
+    // extend the file. The size then shows a cut by another program, even one between a look and a write that would
+    // lengthen the target again.
     [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(mutex_);
     [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(mutex_);
-    // Ends work that has not begun; the drain takes it again later. null: it was a change of size.
+    // Ends work that has not begun; the drain takes it again later. `write` is null for a change of size.
     void put_off(io::File& target, const plan::TargetWrite* write) noexcept EXCLUDES(mutex_);
     Status begin_turn(io::File& target) noexcept EXCLUDES(mutex_);
     using NoteEnd = std::function<void(TargetGuard&)>;
-    // Ends all work that was taken; `note` tells the guard of its effect. The last work of a turn looks at the target.
+    // Ends work that was taken; `note` tells the guard its effect. After the last work of a turn it looks at the
+    // target.
     Status end_turn(io::File& target, const NoteEnd& note) noexcept EXCLUDES(mutex_);
     Status look_before_turn(io::File& target) EXCLUDES(mutex_);
     Status look_after_turn(io::File& target) EXCLUDES(mutex_);
     Status others_changed() REQUIRES(mutex_);
     // outflow_target.cc
     void begin_write(const plan::TargetWrite& write) noexcept EXCLUDES(mutex_);
-    // Notes the bytes that a write of `range` is about to change, if nothing else is known of the target's content.
+    // Notes the bytes that a write of `range` will change, if the witness has no other sample.
     void look_before_write(ByteRange range) noexcept EXCLUDES(mutex_);
     Status sync_by_drain_thread() REQUIRES(mutex_);
     void complete_sync(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(mutex_);
 
     [[nodiscard]] std::shared_ptr<Outflow> self() { return {listener_.hold(), this}; }
-    [[nodiscard]] WaitClock& clock() const noexcept { return process_.progress.clock(); }
+    [[nodiscard]] WaitClock& clock() const noexcept { return context_.progress.clock(); }
 
-    const Process process_;
+    const DrainContext context_;
     DrainListener& listener_;
     const std::string& path_;
 

@@ -12,7 +12,7 @@ namespace forebay::drain {
 
 namespace {
 
-// Asks the server, as a client may answer from its own memory. Without times the size has to do.
+// Asks the server, since a client may answer from its cache. Without times the size must do.
 Result<io::FileState> look_at(io::File& target) {
     auto now = target.state(io::File::Ask::kOfServer);
     if (now || now.status().code() != Code::kUnsupported) return now;
@@ -21,7 +21,7 @@ Result<io::FileState> look_at(io::File& target) {
     return io::FileState{.size = size.value()};
 }
 
-// Returns true if the target has the bytes that were written last, as far as no later write has overwritten them.
+// Returns true if the target has the samples of the last writes that no later write has overwritten.
 Result<bool> has_samples(io::File& target, const log::TargetState& known) {
     std::array<std::byte, log::kSampleMax> bytes;
     for (std::size_t i = 0; i < known.samples.size(); ++i) {
@@ -43,7 +43,7 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-void Outflow::guard() {
+void Outflow::begin_turns() {
     planner_.drop_planned();
     turns_.begin(target_, planner_.shared());
 }
@@ -75,8 +75,8 @@ void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept
 Status Outflow::others_changed() {
     target_.note_foreign_change();
     return {Code::kUnsupported,
-            fmt::format("{}: another program has changed it since its close: {}; that is left as it is, and what had "
-                        "not drained stays in the log",
+            fmt::format("{}: another program has changed it since its close: {}; forebay leaves the file as it is, and "
+                        "the bytes that had not drained stay in the log",
                         path_, turns_.guard().why()),
             log::kChangedByOthers};
 }
@@ -105,7 +105,7 @@ Status Outflow::look_before_turn(io::File& target) {
         turns_.guard().accept(now.value());
         return Status::ok();
     }
-    turns_.guard().reject("its times were set, and what was written to it last is not there");
+    turns_.guard().reject("its times were set, and the last bytes written to it are not there");
     return others_changed();
 }
 
@@ -126,8 +126,7 @@ Status Outflow::begin_turn(io::File& target) noexcept {
     return looked;
 }
 
-// A time that another program has set is set again, after each turn: a program that looks meanwhile finds it, and so
-// does recovery.
+// Restores a time that another program has set after each turn, for programs and recovery to find.
 Status Outflow::look_after_turn(io::File& target) {
     auto now = look_at(target);
     if (!now) return now.status();

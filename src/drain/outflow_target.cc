@@ -1,7 +1,7 @@
-// Notes about the target's state around each change, writes that bypass the log, and syncs.
+// Notes the target's state around each change; writes that bypass the log; syncs.
 //
-// The log notes a change before it begins (drain/target.h). The thread that ends the last write looks at a target that
-// is at rest: a drain thread, or the program's own where the target is local and a look costs less than a microsecond.
+// The thread that ends the last write looks at the idle target. That is a drain thread, or the program's own if the
+// target is local and a look costs less than a microsecond.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -30,8 +30,8 @@ class Outflow::SyncWork final : public Work {
 
 // ---- notes in the log ------------------------------------------------------------------------------
 
-// Without it, a process that is killed before the first byte of its first write has come leaves nothing that tells the
-// file from another one of its size.
+// Without this sample, a process killed during its first write leaves nothing that tells the target from another file
+// of its size.
 void Outflow::look_before_write(ByteRange range) noexcept {
     std::shared_ptr<io::File> target;
     ByteRange place;
@@ -51,7 +51,7 @@ void Outflow::look_before_write(ByteRange range) noexcept {
     target_.witness().saw(place.begin, std::span(bytes).first(got.value()), serial);
 }
 
-// Takes the first bytes of the write as its sample, as far as they lie together in the log.
+// The sample is the write's first bytes, as far as they are contiguous in the log.
 void Outflow::begin_write(const plan::TargetWrite& write) noexcept {
     const plan::Piece& first = write.pieces.front();
     std::array<std::byte, log::kSampleMax> sample{};
@@ -66,7 +66,7 @@ void Outflow::begin_write(const plan::TargetWrite& write) noexcept {
     target_.begin_write(write.range, io::Bytes(sample).first(length));
 }
 
-// A drain thread sets the size, if the target may hang.
+// If the target may hang, a drain thread sets the size.
 Status Outflow::resize_target(std::uint64_t size) {
     const auto mine = std::make_shared<AwaitedCall>();
     carry_out(take_resize(size, mine));
@@ -79,7 +79,7 @@ Status Outflow::resize_target(std::uint64_t size) {
     return mine->outcome;
 }
 
-// A change that begins meanwhile makes the look void.
+// A change that begins during the look voids it.
 void Outflow::watch_rest() noexcept {
     std::shared_ptr<io::File> target;
     std::uint64_t serial = 0;
@@ -105,7 +105,7 @@ Status Outflow::begin_bypass(std::uint64_t offset, io::Bytes bytes) {
             return !queue_.in_flight().overlaps(range) && !queue_.resizing();
         }));
         if (range.end <= target_.cut_due().value_or(kOffsetMax)) break;
-        FOREBAY_TRY(drain());   // carries the cut out
+        FOREBAY_TRY(drain());   // carries out the cut
     }
     queue_.begin_bypass(range);
     if (!target_.witness().to_be_seen_before(range).empty()) {
@@ -128,7 +128,7 @@ void Outflow::end_bypass(ByteRange range, bool written) noexcept {
 // ---- durability ------------------------------------------------------------------------------------
 
 void Outflow::complete_sync(AwaitedCall& call, const Status& outcome) noexcept {
-    if (outcome) process_.progress.note();
+    if (outcome) context_.progress.note();
     const LockGuard lock(mutex_);
     listener_.synced();
     if (outcome) {
@@ -142,7 +142,7 @@ void Outflow::complete_sync(AwaitedCall& call, const Status& outcome) noexcept {
     arrivals_.announce_unpinned();
 }
 
-// A sync that was given up may be under way still; it began before the writes that this one has to make certain.
+// An abandoned sync may still be in flight. It began before the writes that this sync must cover.
 Status Outflow::sync_by_drain_thread() {
     FOREBAY_TRY(arrivals_.await(mutex_, [this]() NO_THREAD_SAFETY_ANALYSIS {
         return !arrivals_.sync() || arrivals_.sync()->done;
@@ -152,7 +152,7 @@ Status Outflow::sync_by_drain_thread() {
     arrivals_.begin_sync(mine);
     {
         const Unlocked meanwhile(mutex_);
-        process_.scheduler.carry_out(std::move(work));
+        context_.scheduler.carry_out(std::move(work));
     }
     const Status waited = arrivals_.await(mutex_, [&mine] { return mine->done; });
     mine->given_up = !waited;
@@ -160,7 +160,7 @@ Status Outflow::sync_by_drain_thread() {
 }
 
 Status Outflow::sync() {
-    // A second sync would not report the bytes that the first one lost.
+    // A second sync would not report bytes that the first one lost.
     if (!failures_.target_lost().is_ok()) return failures_.target_lost();
     facts_.begin_sync();
     try {
@@ -170,7 +170,7 @@ Status Outflow::sync() {
             return synced;
         }
     } catch (const std::bad_alloc&) {
-        // As without a thread: this one does it.
+        // Without memory this thread syncs.
     }
     AwaitedCall call;
     const std::shared_ptr<io::File> target = target_.file();

@@ -1,4 +1,4 @@
-// The work of drain threads: taking it, carrying it out, and its end.
+// The work of drain threads: how it is taken, carried out and ended.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace forebay::drain {
 
 namespace {
 
-// Only writes of at least this size, carried out alone, tell how the target behaves.
+// Smaller writes, and writes beside others, tell nothing about the target's speed.
 constexpr std::uint64_t kTellingWriteMin = 64 * 1024;
 
 Status no_memory_to(const char* doing, const std::string& path) noexcept {
@@ -31,14 +31,13 @@ Status no_memory_to(const char* doing, const std::string& path) noexcept {
 
 }   // namespace
 
-// The cost of one target write.
 struct Outflow::Cost {
     std::uint64_t begin_ns = monotonic_ns();
     std::uint64_t end_ns = 0;
     std::uint64_t cpu_ns = thread_cpu_ns();
     std::uint64_t sleeps = thread_sleeps();
-    std::optional<std::uint64_t> bypasses;   // nothing: the program bypassed the log when it began
-    bool alone = true;                       // no other write of the drain was under way then
+    std::optional<std::uint64_t> bypasses;   // none: the program bypassed the log at the begin
+    bool alone = true;                       // no other drain write was in flight at the begin
 
     void stop() noexcept {
         end_ns = monotonic_ns();
@@ -49,7 +48,6 @@ struct Outflow::Cost {
 
 class Outflow::WriteWork final : public Work {
   public:
-    // `waits`: the target is known to answer slowly.
     WriteWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, bool alone, Turn turn, bool waits,
               std::optional<std::uint64_t> bypasses)
         : outflow_(std::move(outflow)),
@@ -87,7 +85,7 @@ class Outflow::WriteWork final : public Work {
     }
 
   private:
-    // Called before each call that writes. Notes the call in the log.
+    // Called before each write call, and notes it in the log.
     bool may_go_on() noexcept {
         if (outflow_->given_up()) return false;
         if (!std::exchange(begun_, true)) {
@@ -112,9 +110,8 @@ class Outflow::WriteWork final : public Work {
 
 class Outflow::ResizeWork final : public Work {
   public:
-    // The target had `from` bytes. `others_extend`: others may write beyond `size` meanwhile, so a change that makes
-    // the target longer never cuts it. The byte before `size` is known not to be written yet. `told`: the call that
-    // waits for the outcome, if one does.
+    // The target had `from` bytes. `others_extend`: others may write beyond `size`, so an extension must never cut; the
+    // byte before `size` is unwritten. `told` belongs to the call that waits for the outcome; null if none does.
     struct Change {
         std::uint64_t from = 0, size = 0;
         bool others_extend = false;
@@ -142,7 +139,7 @@ class Outflow::ResizeWork final : public Work {
     }
 
   private:
-    // Cuts off nothing that others have appended meanwhile.
+    // Never cuts bytes that others have appended.
     Status carry_out() {
         const auto present = target_->size();
         if (!present) return present.status();
@@ -176,7 +173,7 @@ bool Outflow::given_up() const noexcept {
     return listener_.given_up();
 }
 
-Source::Taken Outflow::take() {
+WorkSource::Taken Outflow::take() {
     Taken taken;
     bool nothing_left;
     {
@@ -185,19 +182,18 @@ Source::Taken Outflow::take() {
         nothing_left = !taken.work && queue_.idle();
     }
     if (nothing_left) {
-        listener_.came_to_rest();   // writers that wait for room in the log must look again
+        listener_.came_to_rest();   // writers that wait for log room look again
         watch_rest();
     }
     return taken;
 }
 
-Source::Taken Outflow::take_next() {
+WorkSource::Taken Outflow::take_next() {
     if (!listener_.drains() || failures_.halted() || queue_.resizing() || !queue_.has_room() || pausing() ||
         turns_.closed())
         return {};
     listener_.catch_up(true);
-    // Writes beyond the new end that are planned already come before the cut; writes that are planned later come after
-    // it.
+    // The cut comes after the planned writes beyond the new end, and before writes planned later.
     const std::optional<std::uint64_t> cut = target_.cut_due();
     if (cut && queue_.planned().empty()) {
         if (queue_.in_flight().overlaps({*cut, kOffsetMax}) || (turns_.on() && turns_.any_taken())) return {};
@@ -206,13 +202,13 @@ Source::Taken Outflow::take_next() {
     if (size_comes_first()) return take_resize(listener_.backlog().committed_size);
     if (queue_.planned().empty()) planner_.plan();
     if (queue_.planned().empty()) {
-        // Everything committed is there, except for space without bytes: others see the file whole.
+        // All committed bytes are there except a final hole. Extend the file so that others see it whole.
         const Backlog backlog = listener_.backlog();
         const bool short_of_commit = target_.size() < backlog.committed_size && !backlog.any_ready &&
                                      queue_.none_in_flight();
         return short_of_commit ? take_resize(backlog.committed_size) : Taken{};
     }
-    // Only the allocation may fail, so it comes first.
+    // Only this allocation can fail, so it comes first.
     auto work = std::make_unique<WriteWork>(self(), target_.file(), queue_.running() == 0, turns_.next(),
                                             facts_.waited_for(), listener_.bypasses().none_now());
     work->set_write(queue_.take(clock().now_ns()));
@@ -220,9 +216,8 @@ Source::Taken Outflow::take_next() {
     return {std::move(work), more};
 }
 
-Source::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told) {
-    // Bytes of others that come after the commit may bypass the log. The records before it were followed, and end below
-    // `size`.
+WorkSource::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told) {
+    // Other processes may bypass the log after the commit. Earlier records were followed, and end below `size`.
     auto work = std::make_unique<ResizeWork>(
         self(), target_.file(), ResizeWork::Change{target_.size(), size, target_.others_write(), turns_.next()},
         std::move(told));
@@ -233,24 +228,24 @@ Source::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCa
 
 void Outflow::wake() {
     const std::shared_ptr<Outflow> mine = self();
-    if (process_.scheduler.wake(mine)) return;
-    // Without a thread this one does the work. Its completions come here again.
+    if (context_.scheduler.wake(mine)) return;
+    // Without a thread this one does the work. The ends of its writes call `wake` again.
     thread_local bool draining = false;
     if (draining) return;
     draining = true;
     try {
         while (const Taken taken = take()) taken.work->run();
     } catch (const std::bad_alloc&) {
-        // As with a thread: the next write, at the latest the close, wakes the drain again.
+        // The next write, or the close, wakes the drain again.
     }
     draining = false;
 }
 
-// Leaves writes to a target that may hang to a drain thread: a write that does not return cannot be called back. Other
-// targets are written by this thread, which saves waking one.
+// Leaves a target that may hang to a drain thread, since a hung call cannot be cancelled. Otherwise this thread writes,
+// which saves a wakeup.
 void Outflow::carry_out(Taken taken) {
     const Unlocked meanwhile(mutex_);
-    if (facts_.may_hang()) process_.scheduler.carry_out(std::move(taken.work));
+    if (facts_.may_hang()) context_.scheduler.carry_out(std::move(taken.work));
     else taken.work->run();
 }
 
@@ -260,7 +255,7 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
                        const std::vector<ByteRange>& unreadable, bool begun) {
     if (outcome) {
         listener_.reached(cost.begin_ns, cost.end_ns, write.range);
-        process_.progress.note();
+        context_.progress.note();
     }
     bool more = false, settled = false;
     {
@@ -296,7 +291,7 @@ void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexc
 
 void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun,
                               AwaitedCall* told) {
-    if (outcome) process_.progress.note();
+    if (outcome) context_.progress.note();
     {
         const LockGuard lock(mutex_);
         queue_.set_resizing(false);
@@ -315,7 +310,7 @@ void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status&
         listener_.progressed();
         arrivals_.announce();
     }
-    if (told == nullptr) wake();   // else the waiting call goes on
+    if (told == nullptr) wake();   // otherwise the waiting call continues
     listener_.came_to_rest();
 }
 

@@ -1,8 +1,8 @@
-// Waiting for a target, with an end to it: option patience.
+// Bounded waits for a target (option patience).
 //
-// A slow target that takes something now and then is waited for; one that takes nothing for as long as the option says
-// is given up by the call that waits. Whoever has waited for a moment also sees to it that the files of one target that
-// hangs do not keep all drain threads from the others.
+// A call waits for a slow target as long as bytes reach it. The call gives up a target that no byte reaches for the
+// time in the option. A waiting thread also asks for another drain thread after a moment, so that files of one hung
+// target do not block the others.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@
 
 namespace forebay::drain {
 
-// When something has last reached a target of this process: a write, or a change of its size. Thread-safe.
+// The time of the last write or change of size that reached any target of this process. Thread-safe.
 class Progress {
   public:
     explicit Progress(std::shared_ptr<WaitClock> clock) noexcept : clock_(std::move(clock)) {}
     void note() noexcept { last_ns_.store(clock_->now_ns(), std::memory_order_relaxed); }
-    // All waiting times are measured by this clock.
+    // The clock of all waits.
     [[nodiscard]] WaitClock& clock() const noexcept { return *clock_; }
     [[nodiscard]] std::uint64_t last_ns() const noexcept { return last_ns_.load(std::memory_order_relaxed); }
 
@@ -31,8 +31,8 @@ class Progress {
     std::atomic<std::uint64_t> last_ns_{0};
 };
 
-// What the outflows of a process have in common.
-struct Process {
+// The parts that the outflows of a process share.
+struct DrainContext {
     const Options& options;
     Scheduler& scheduler;
     Progress& progress;
@@ -41,21 +41,21 @@ struct Process {
 class Wait {
   public:
     using TimePoint = std::chrono::steady_clock::time_point;
-    explicit Wait(const Process& process) noexcept;
+    explicit Wait(const DrainContext& context) noexcept;
 
-    // Nothing has reached any target for so long, since the wait began. Asks for a thread more once it has lasted for a
-    // while, and again each time that nothing has reached any target since: that thread may have got stuck as well.
+    // Returns true if no target was reached for the time in option patience, since the wait began. After a moment it
+    // asks for one more drain thread, and again while no target is reached, because that thread may hang as well.
     [[nodiscard]] bool over();
-    // As `over()`, but for one target that was last reached at `progress_ns`.
+    // `over` for one target, last reached at `progress_ns`.
     [[nodiscard]] bool over(std::uint64_t progress_ns);
-    // When to ask again, if nobody wakes the waiting thread before; `max`: never.
+    // The time of the next call of `over`, if no event wakes the thread before; `max`: never.
     [[nodiscard]] TimePoint until() const noexcept;
 
   private:
-    Process process_;
+    DrainContext context_;
     const std::uint64_t patience_ns_;   // 0: without end
-    std::uint64_t since_ns_;            // nothing has come
-    std::uint64_t assist_at_ns_;        // 0: nothing waits for a thread
+    std::uint64_t since_ns_;            // the begin, or the last progress
+    std::uint64_t assist_at_ns_;        // 0: no work waits for a thread
     bool assisted_ = false;
 };
 

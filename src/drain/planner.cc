@@ -11,12 +11,11 @@ namespace {
 
 constexpr std::size_t kPlanPiecesMax = 65536;
 constexpr std::uint64_t kPlanWrites = 8;   // of the largest size, per plan
-// Pieces smaller than a stripe may stay staged, in the hope for neighbours, up to this number of bytes and this share
-// of the log.
+// The bytes in pieces below a stripe that may wait for neighbours, and their share of the log.
 constexpr std::uint64_t kSmallPiecesMax = std::uint64_t{128} << 20;
 constexpr std::uint64_t kSmallPiecesShare = 8;
 
-// Returns the begin of the run that the last piece ends. `pieces` is not empty.
+// The begin of the run that ends with the last piece. `pieces` is not empty.
 std::uint64_t begin_of_last_run(const std::vector<plan::Piece>& pieces) noexcept {
     std::size_t at = pieces.size() - 1;
     while (at > 0 && pieces[at - 1].range.end == pieces[at].range.begin) --at;
@@ -32,9 +31,9 @@ plan::Piece part_of(const plan::Piece& piece, ByteRange part) noexcept {
 
 struct Planner::Candidates {
     std::vector<plan::Piece> pieces;
-    std::uint64_t end = 0;     // of the last extent that was looked at
-    bool incomplete = false;   // an extent belongs to a record that lacks older ones
-    bool to_the_end = true;    // no extent lies behind
+    std::uint64_t end = 0;     // of the last extent visited
+    bool incomplete = false;   // an extent's record lacks older ones
+    bool to_the_end = true;    // no extent follows
 };
 
 void Planner::open() noexcept {
@@ -49,27 +48,26 @@ void Planner::share(group::RecordOrder& order, bool at_once) noexcept {
     paused_ = paused_ && !at_once;
 }
 
-// The plan begins where the last one ended, and takes what lies before if nothing behind may go yet: the end of the
-// file may still grow, while other writes have filled gaps before it.
+// The plan begins where the last one ended. If nothing may go there, it begins at the file's start: the end of the file
+// may still grow while writes have filled gaps before it.
 void Planner::plan() {
     if (!worth_draining()) return;
-    // Pieces that keep a clogged log may lie before the cursor, and a stream of new bytes behind it would never let the
-    // plans begin anew. With less than twice the ready bytes, sweeps over many growing places would end before the last
-    // place.
+    // Pieces that clog the log may lie before the cursor, where a stream of new bytes behind it would never let a plan
+    // begin. Below twice the ready bytes, sweeps over many growing places would end before the last place.
     const Backlog backlog = parts_.listener.backlog();
     const WriteQueue& queue = parts_.queue;
     if (planned_since_start_bytes_ >= 2 * backlog.ready_bytes && backlog.clogged) cursor_ = 0;
     const bool from_within = cursor_ > 0;
     Found found = plan_from(cursor_);
-    // Where something waits for its neighbours, bytes that arrive before the writes in flight have ended go with it.
+    // If pieces wait for neighbours, bytes that arrive before the writes in flight end go with them.
     wraps_ = from_within && found == Found::kTooLittle && !queue.none_in_flight();
     if (from_within && !wraps_ && (found == Found::kNothing || found == Found::kTooLittle)) found = plan_from(0);
-    // kNothing: all is in flight, or not complete yet. The next plan waits for its end, not for more bytes.
+    // kNothing: all is in flight or incomplete. The next plan waits for that, not for more bytes.
     if (found != Found::kNothing)
         plan_from_bytes_ = queue.planned().empty() ? parts_.listener.backlog().ready_bytes + parts_.facts.stripe() : 0;
 }
 
-// Leaves out what overlaps a write in flight.
+// Leaves out ranges in flight.
 Planner::Candidates Planner::find_candidates(std::uint64_t begin) const {
     const std::uint64_t bytes_max = kPlanWrites * parts_.options.write_max;
     const std::uint64_t complete_below = order_ != nullptr ? order_->complete_below() : kOffsetMax;
@@ -94,7 +92,7 @@ Planner::Candidates Planner::find_candidates(std::uint64_t begin) const {
     return found;
 }
 
-// Plans writes of the ready extents from `begin` on. Moves the cursor.
+// Plans writes from `begin` on, and moves the cursor.
 Planner::Found Planner::plan_from(std::uint64_t begin) {
     if (begin == 0) planned_since_start_bytes_ = 0;
     const Candidates found = find_candidates(begin);
@@ -113,12 +111,12 @@ Planner::Found Planner::plan_from(std::uint64_t begin) {
         if (backlog.ready_bytes < std::min(kSmallPiecesMax, options.size / kSmallPiecesShare))
             policy.run_min = stripe / 2;
     }
-    // More follows: the next plan begins at a stripe boundary.
+    // More extents follow: the next plan begins at a stripe boundary.
     const std::uint64_t begin_of_run = begin_of_last_run(found.pieces);
     if (!found.to_the_end && found.pieces.back().range.end == found.end && align_down(found.end, stripe) > begin_of_run)
         policy.growing_at = found.end;
     for (plan::TargetWrite& write : plan::merge(found.pieces, policy)) add(std::move(write));
-    // The next plan begins where this one ends; it takes a run that is still growing there as a whole.
+    // The next plan begins at this one's end, but takes a run that still grows there as a whole.
     const auto& planned = parts_.queue.planned();
     cursor_ = planned.empty() ? begin_of_run : planned.back().range.end;
     if (planned.empty() && found.end != backlog.logical_size) cursor_ = found.end;
@@ -132,7 +130,7 @@ void Planner::add(plan::TargetWrite write) {
     parts_.target.reaches(range.end);
 }
 
-// The next plan begins with the lowest of them, so that writes still come in ascending order.
+// The next plan begins at their lowest offset, so that writes still ascend.
 void Planner::drop_planned() { cursor_ = std::min(cursor_, parts_.queue.drop_planned()); }
 
 void Planner::put_back(const plan::TargetWrite& write) {
@@ -140,14 +138,14 @@ void Planner::put_back(const plan::TargetWrite& write) {
     cursor_ = std::min(cursor_, write.range.begin);
 }
 
-// Little is left to gather more, unless the drain is urgent.
+// A few bytes wait for more, unless the drain is urgent.
 bool Planner::worth_draining() const noexcept {
     if (parts_.failures.halted()) return false;
     if (parts_.target.cut_due()) return true;
     if (paused_) return false;
     const Backlog backlog = parts_.listener.backlog();
     if (backlog.ready_bytes == 0 && !backlog.any_ready) return false;
-    // Nodes wait for each other's bytes: they go as soon as a write can be in flight.
+    // Nodes wait for each other's bytes, which go as soon as a write may be in flight.
     if (urgent_ || at_once_ || backlog.clogged) return true;
     return backlog.ready_bytes >= std::max(plan_from_bytes_, parts_.queue.in_flight_bytes() + parts_.facts.stripe());
 }
@@ -158,14 +156,14 @@ bool Planner::look_again() noexcept {
            parts_.target.size() < parts_.listener.backlog().committed_size;
 }
 
-Planner::Pressed Planner::press() {
+Planner::RoomDrain Planner::drain_for_room() {
     Failures& failures = parts_.failures;
     failures.end_pause();   // a writer without room cannot wait for this file
     paused_ = false;
     const bool cut_due = parts_.target.cut_due().has_value();
     bool anything = !failures.halted() && (parts_.listener.backlog().any_ready || cut_due);
     if (anything) urgent_ = true;
-    if (anything && !failures.unreadable().empty() && !cut_due) {   // bytes that cannot be read will not drain
+    if (anything && !failures.unreadable().empty() && !cut_due) {   // unreadable bytes will not drain
         if (parts_.queue.planned().empty()) plan();
         anything = !parts_.queue.planned().empty();
     }

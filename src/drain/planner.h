@@ -1,12 +1,11 @@
-// The choice of the target writes that one outflow makes next, and whether a drain thread is worth waking for them.
+// Chooses the next target writes of one outflow, and whether to wake a drain thread for them.
 //
-// A plan takes ready extents in file order, from where the last plan has ended, and makes target writes of them
-// (plan/merge.h). Short runs and growing ends wait for neighbours, unless the drain is urgent. A paused drain plans
-// nothing; a call that waits for the target, or a writer that needs room, ends the pause. A drain of several nodes
-// never pauses, and none of its pieces waits.
-// Invariants: a plan overlaps no write in flight, and takes no byte that could not be read back; a record that lacks
-// older ones is left for later.
-// Not thread-safe: the file's lock guards it. Nothing blocks.
+// A plan takes ready extents in file order, from the end of the last plan on, and merges them (plan/merge.h). Short
+// runs and growing ends wait for neighbours, unless the drain is urgent. A paused drain plans nothing until a call
+// waits for the target or a writer needs room. The drain of a file on several nodes never pauses, and none of its
+// pieces waits.
+// Invariants: a plan overlaps no write in flight and contains no unreadable byte. Extents whose record lacks older
+// records stay staged. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@ namespace forebay::drain {
 
 class Planner {
   public:
-    // The parts of the outflow that a plan depends on, or changes. They outlive the planner.
+    // The parts of the outflow that a plan reads or changes. They outlive the planner.
     struct Parts {
         const Options& options;
         DrainListener& listener;
@@ -37,43 +36,44 @@ class Planner {
     };
     explicit Planner(const Parts& parts) noexcept : parts_(parts) {}
 
-    // The file is opened again, by this process alone: the next plan begins at its start.
+    // Begins at the start of a file that this process alone writes.
     void open() noexcept;
-    // This process drains for a group whose records have `order`. `at_once`: no piece waits for its neighbours.
+    // Makes this process the drainer of a group whose records have `order`. `at_once`: no piece waits for its
+    // neighbours.
     void share(group::RecordOrder& order, bool at_once) noexcept;
     [[nodiscard]] bool shared() const noexcept { return order_ != nullptr; }
 
-    // Adds writes to the queue, if enough is ready.
+    // Adds writes to the queue if enough bytes are ready.
     void plan();
-    // Planned writes that no thread has taken stay staged, and are planned again. So is `write`, which was taken and
-    // has not begun.
+    // Returns planned writes that no thread has taken to the staged bytes; `put_back` does so with a write that was
+    // taken and has not begun.
     void drop_planned();
     void put_back(const plan::TargetWrite& write);
 
-    // Enough is ready for a plan.
+    // True if enough bytes are ready for a plan.
     [[nodiscard]] bool worth_draining() const noexcept;
-    // One drain thread more would find something to do.
+    // True if one more drain thread would find work.
     [[nodiscard]] bool wants_thread() const noexcept { return parts_.queue.has_room() && worth_draining(); }
-    // After the end of a write: returns true if there is something to take now. Pieces that had to wait for all writes
-    // in flight are planned once these have ended.
+    // After the end of a write: returns true if there is work to take. Allows a plan for pieces that waited for the
+    // writes in flight.
     [[nodiscard]] bool look_again() noexcept;
-    // A writer needs room: all that may go goes at once.
-    struct Pressed {
+    // A writer needs room: makes the drain urgent.
+    struct RoomDrain {
         bool wants_thread = false, under_way = false;
     };
-    Pressed press();
+    RoomDrain drain_for_room();
 
-    // All that is ready goes, however little it is.
+    // True if all ready bytes go, however few.
     [[nodiscard]] bool urgent() const noexcept { return urgent_; }
     bool set_urgent(bool urgent) noexcept { return std::exchange(urgent_, urgent); }   // returns the value before
-    // A call waits for the target.
+    // A call waits for the target: makes the drain urgent and ends a pause.
     void demand_all() noexcept {
         urgent_ = true;
         paused_ = false;
     }
     void hurry() noexcept { urgent_ = parts_.listener.backlog().any_ready || parts_.target.cut_due().has_value(); }
 
-    // Plans no write until `resume`, `press` or `Outflow::drain`. Planned writes go on.
+    // Plans no write until `resume`, `drain_for_room` or `Outflow::drain`. Planned writes go on.
     void pause() noexcept { paused_ = !at_once_; }
     [[nodiscard]] bool paused() const noexcept { return paused_; }
     // Returns true if a thread is wanted.
@@ -82,22 +82,21 @@ class Planner {
         return look_again();
     }
 
-    // Nothing of a record with a lower number than `below` is ready.
+    // True if no ready byte belongs to a record below `below`.
     [[nodiscard]] bool drained_below(std::uint64_t below) const;
-    // Something is ready that can be read back.
+    // True if a ready byte is readable.
     [[nodiscard]] bool readable_left() const;
 
   private:
-    // The outcome of a plan. kTooLittle: all pieces wait for neighbours. kMore: nothing yet, and there is more to look
-    // at.
+    // The outcome of a plan. kTooLittle: all pieces wait for neighbours. kMore: no write yet, but more extents follow.
     enum class Found : std::uint8_t { kWrites, kNothing, kTooLittle, kMore };
     struct Candidates;
 
     Found plan_from(std::uint64_t begin);
     [[nodiscard]] Candidates find_candidates(std::uint64_t begin) const;
     void add(plan::TargetWrite write);
-    // Visits the ready extents from `offset` on as plan::Piece, ascending, the one that holds `offset` as a whole,
-    // until `visit` returns false.
+    // Visits the ready extents from `offset` on, ascending, until `visit` returns false. The extent at `offset` comes
+    // whole.
     template <class Visit>
     void walk_ready(std::uint64_t offset, Visit&& visit) const {
         parts_.bytes.index().walk_ready(offset, [&](ByteRange range, const index::StagedPlace& at) {
@@ -107,10 +106,10 @@ class Planner {
 
     const Parts parts_;
     group::RecordOrder* order_ = nullptr;           // null: this process alone writes the file
-    std::uint64_t cursor_ = 0;                      // where the next plan begins (elevator)
+    std::uint64_t cursor_ = 0;                      // begin of the next plan (elevator)
     std::uint64_t planned_since_start_bytes_ = 0;   // since a plan began at the file's start
-    std::uint64_t plan_from_bytes_ = 0;             // after a fruitless plan: no other one before so much is ready
-    bool wraps_ = false;                            // the next plan begins at the start, once nothing is in flight
+    std::uint64_t plan_from_bytes_ = 0;             // after a fruitless plan: least ready bytes for the next one
+    bool wraps_ = false;   // the next plan begins at the file's start, once no write is in flight
     bool urgent_ = false;
     bool at_once_ = false;   // see share
     bool paused_ = false;

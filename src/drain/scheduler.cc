@@ -6,17 +6,17 @@ namespace forebay::drain {
 
 Scheduler::Scheduler(std::size_t threads) : engine_({.threads_max = threads}) {}
 
-bool Scheduler::wake(const std::shared_ptr<Source>& source) {
-    if (source->queued_.exchange(true)) return true;   // a thread is on its way to it, or comes to it next
+bool Scheduler::wake(const std::shared_ptr<WorkSource>& source) {
+    if (source->queued_.exchange(true)) return true;   // a thread is about to take from it
     try {
         const task::Submitted queued = engine_.submit({.run = [this, source] {
             serve(source);
             return Status::ok();
         }});
-        // Nobody waits for the task: without a thread it would stay where it is.
+        // No call waits for the task, so without a thread it would never run.
         if (queued.has_thread || (queued.task && !engine_.cancel(queued.task))) return true;
     } catch (const std::bad_alloc&) {
-        // As good as no thread.
+        // No memory counts as no thread.
     }
     source->queued_.exchange(false);
     return false;
@@ -25,27 +25,27 @@ bool Scheduler::wake(const std::shared_ptr<Source>& source) {
 void Scheduler::carry_out(std::unique_ptr<Work> work) {
     std::shared_ptr<Work> shared;
     try {
-        shared = std::move(work);   // or leaves it where it is
+        shared = std::move(work);   // moves nothing if it throws
         const task::Submitted queued = engine_.submit({.run = [shared] {
             shared->run();
             return Status::ok();
         }});
         if (queued.has_thread || (queued.task && !engine_.cancel(queued.task))) return;
     } catch (const std::bad_alloc&) {
-        // As good as no thread.
     }
     (shared ? *shared : *work).run();
 }
 
-void Scheduler::serve(const std::shared_ptr<Source>& source) {
-    // Before take(): what others did before they found it queued is seen there, and who comes later queues it.
+void Scheduler::serve(const std::shared_ptr<WorkSource>& source) {
+    // Clear it before take(). Then take() sees changes of callers that found the source queued, and later callers queue
+    // it.
     source->queued_.exchange(false);
-    Source::Taken taken;
+    WorkSource::Taken taken;
     try {
         taken = source->take();
         if (taken.more) wake(source);
     } catch (const std::bad_alloc&) {
-        // What was not taken, or not queued, is woken again with the next write, at the latest at close.
+        // The next write, or the close, wakes the source again.
     }
     if (taken.work) taken.work->run();
 }

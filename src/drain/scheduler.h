@@ -1,14 +1,12 @@
-// The drain threads of a process: they take target writes from the files that have some, in turn.
+// The drain threads of a process, which take work from the files that have some, in turn.
 //
-// Several writes of one file, and of several files, are in flight at a time, one per thread. Threads
-// start with the first `wake` and sleep on a condition variable when there is nothing to do: an idle
-// file costs no CPU. What arrives while writes are in flight is what the next plan merges; nothing is
-// delayed and nothing is polled.
+// Several writes are in flight at a time, of one file or many, one for each thread. Threads start with the first `wake`
+// and sleep on a condition variable without work. Bytes that arrive while writes are in flight go into the next plan.
 //
-// A source is in one of two states: queued (at most once) or not. `wake` queues it, which is a task of the
-// task engine; the task takes it from the queue, asks it for one write, and queues it again, if there are
-// more, before it carries the write out, so that the other threads may join in. A source without a write
-// at that moment leaves the queue; it must call `wake` when that changes.
+// `wake` queues a source, once at most, as a task of the task engine. The task takes one work from the source. If the
+// source has more, the task queues it again before the work runs, so that other threads join. A source without work
+// leaves the queue, and calls `wake` when it has some.
+// Thread-safe. Only `stop` and the destructor block, and `carry_out` if no thread can be started.
 #pragma once
 
 #include <atomic>
@@ -26,15 +24,15 @@ class Work {
     virtual void run() noexcept = 0;
 };
 
-class Source {
+class WorkSource {
   public:
-    virtual ~Source() = default;
+    virtual ~WorkSource() = default;
     struct Taken {
-        std::unique_ptr<Work> work;   // null: there is nothing to do now
-        bool more = false;            // another thread would find work as well
+        std::unique_ptr<Work> work;   // null: no work now
+        bool more = false;            // another thread would find work too
         explicit operator bool() const noexcept { return work != nullptr; }
     };
-    // The next write to carry out. Called from drain threads.
+    // The next work. Drain threads call it.
     virtual Taken take() = 0;
 
   private:
@@ -45,30 +43,30 @@ class Source {
 class Scheduler {
   public:
     explicit Scheduler(std::size_t threads);
-    // Stops after the writes in flight; what is queued is left to the sources.
+    // Waits for the writes in flight; the sources keep the rest.
     ~Scheduler() = default;
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
-    // Queues `source` unless it is queued already. Returns false if no thread could be had, ever, or no
-    // memory: the caller then has to drain by itself (StagedFile does so when it needs room, and at close).
-    bool wake(const std::shared_ptr<Source>& source);
+    // Queues `source` unless it is queued. Returns false if there is no thread or no memory; the caller then drains by
+    // itself.
+    bool wake(const std::shared_ptr<WorkSource>& source);
 
-    // Has a thread carry the work out or, if there is none to be had, does it in this one. Returns at once otherwise.
+    // Gives the work to a thread and returns at once. Without a thread it runs the work itself.
     void carry_out(std::unique_ptr<Work> work);
 
-    // Work waits, and every thread is in a write that does not return: one thread more (task::Engine::assist).
+    // Adds a thread if work waits while every thread hangs in a write (task::Engine::assist).
     bool assist() { return engine_.assist(); }
-    // Threads may be so many from now on, if fewer were said.
+    // Raises the limit of threads to `threads`, if that is more.
     void allow(std::size_t threads) { engine_.allow(threads); }
-    // No work begins any more. False: at `until` some is still being carried out (task::Engine::stop).
+    // Begins no more work. Returns false if some still runs at `until` (task::Engine::stop).
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until) { return engine_.stop(until); }
 
-    // Forgets the threads without joining them: for a forked child, where they do not exist.
+    // Abandons the threads in a forked child, where they do not exist.
     void forget_threads() noexcept { engine_.forget_threads(); }
 
   private:
-    void serve(const std::shared_ptr<Source>& source);
+    void serve(const std::shared_ptr<WorkSource>& source);
 
     task::Engine engine_;
 };

@@ -1,12 +1,11 @@
 // The target of one outflow: its file, its sizes, and the notes about its state in the log.
 //
-// A target has three sizes. `size` counts the writes that are planned or under way, `shown_size` only those that have
-// ended, and a cut that is due waits for the writes beyond it. Truncations reach the target asynchronously. Each change
-// is noted in the log before it begins and after it ends (log/target_witness.h), so recovery can tell whether the
-// target is still as this process has left it (log/target_state.h, recover/untouched.h).
-// Invariants: the file is no shorter than `shown_size`; a cut that is due makes the target shorter; others that extend
-// the file also write it.
-// Not thread-safe: the file's lock guards it. Blocking: `open` asks the target for its state.
+// `size` includes writes that are planned or in flight; `shown_size` counts ended ones only. A cut that is due waits
+// for the writes beyond it. The log notes each change before and after (log/target_witness.h), so recovery can tell
+// whether the target is as this process left it (log/target_state.h, recover/untouched.h).
+// Invariants: the file is no shorter than `shown_size`. A cut that is due makes the target shorter. Processes that
+// extend the file count as writers. Not thread-safe: the file's lock guards it. Blocking: `open` asks the target for
+// its state.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +24,7 @@ namespace forebay::drain {
 class Target {
   public:
     explicit Target(DrainListener& listener) noexcept : listener_(listener) {}
-    // Begins afresh with `file` of `size` bytes. `log_mount`: the mount of a durable log; 0: unknown.
+    // Begins with `file` of `size` bytes. `log_mount`: the mount of a durable log; 0: unknown.
     void open(std::shared_ptr<io::File> file, io::TimesKind times, std::uint64_t size, std::uint64_t log_mount) {
         file_ = std::move(file);
         size_ = shown_size_ = size;
@@ -41,15 +40,14 @@ class Target {
         note();
     }
     [[nodiscard]] const std::shared_ptr<io::File>& file() const noexcept { return file_; }
-    // All later calls of the target use `file`.
     void reach_through(std::shared_ptr<io::File> file) noexcept { file_ = std::move(file); }
 
-    // Other processes may write the target from now on.
+    // From now on other processes may write the target.
     void note_external_writers() noexcept {
         witness_.note_external_writers();
         note();
     }
-    // They may also make it longer, at any time.
+    // From now on other processes may extend the target.
     void note_external_growth() noexcept {
         others_extend_ = true;
         note_external_writers();
@@ -67,32 +65,32 @@ class Target {
     void set_size(std::uint64_t size) noexcept { size_ = size; }
     void reaches(std::uint64_t end) noexcept { size_ = std::max(size_, end); }
     [[nodiscard]] std::uint64_t shown_size() const noexcept { return shown_size_; }
-    // A write or a change of size has failed, and may have come in part.
+    // True after a failed write or change of size, which may have come in part.
     [[nodiscard]] bool size_in_doubt() const noexcept { return size_in_doubt_; }
-    // The size to which the target must be cut before the drain writes beyond it.
+    // The size to which the target must be cut before later writes beyond it.
     [[nodiscard]] std::optional<std::uint64_t> cut_due() const noexcept { return cut_due_; }
-    // The program has cut the file since it was opened.
+    // True if the program has cut the file since the open.
     [[nodiscard]] bool was_cut() const noexcept { return was_cut_; }
     void note_cut() noexcept { was_cut_ = true; }
-    // The file was committed with `logical_size` bytes. A later, longer commit does not forget the cut.
+    // Notes a commit of a file of `logical_size` bytes. A later, longer commit does not undo a cut.
     void commit(std::uint64_t logical_size) noexcept {
         if (size_ > logical_size) cut_to(std::min(cut_due_.value_or(size_), logical_size));
     }
-    // A change of size has succeeded. `lengthened`: it never makes the target shorter.
+    // A change of size has succeeded. `lengthened`: it could not make the target shorter.
     void resized(std::uint64_t size, bool lengthened, const Backlog& backlog) noexcept {
         if (!lengthened) size_in_doubt_ = false;
         size_ = lengthened ? std::max(size_, size) : size;
         shown_size_ = lengthened ? std::max(shown_size_, size) : size;
         if (cut_due_ == size_) cut_due_.reset();
-        // A commit to less came while the file was being extended.
+        // A commit to a smaller size came during the extension.
         if (!cut_due_ && size_ > backlog.committed_size && size_ > backlog.logical_size)
             cut_to(std::max(backlog.committed_size, backlog.logical_size));
     }
 
-    // A caller that changes the account notes it.
+    // A caller that changes the witness calls `note`.
     [[nodiscard]] log::TargetWitness& witness() noexcept { return witness_; }
     void note() noexcept { listener_.note(witness_.state()); }
-    // A write of `range` begins; `sample` is its first bytes, as many as can be read. An empty range is no write.
+    // A write of `range` begins with the readable bytes `sample`. An empty range is no write.
     void begin_write(ByteRange range, io::Bytes sample) noexcept {
         if (range.empty()) return;
         witness_.begin_write(range, sample);

@@ -1,7 +1,7 @@
-// Facts about a target that any thread may ask without the file's lock: its stripe, whether it may hang, its pace, and
-// whether it was written to since the last sync.
+// Facts about a target that threads read without the file's lock: its stripe, whether it may hang, its pace, and
+// whether it is unsynced.
 //
-// Thread-safe, except for functions that say otherwise: the file's lock guards those. Nothing blocks.
+// Thread-safe, except functions that need the file's lock. Nothing blocks.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,12 @@
 
 namespace forebay::drain {
 
-// The alignment of target writes if neither an option nor the file system names one.
+// The alignment of target writes if no option and no file system tells one.
 inline constexpr std::uint64_t kStripeUnlessTold = std::uint64_t{1} << 20;
 
 class TargetFacts {
   public:
-    // Begins afresh. The open may have emptied or extended the file, so it counts as unsynced.
+    // Begins anew. The target counts as unsynced, because the open may have emptied or extended it.
     void open(const io::FileTraits& traits, const Options& options) noexcept {
         may_hang_ = traits.may_hang && options.patience != 0;
         stripe_ = options.stripe != 0        ? options.stripe
@@ -29,31 +29,31 @@ class TargetFacts {
         forget_pace();
     }
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
-    // A call of the target may never return.
+    // True if a call of the target may never return.
     [[nodiscard]] bool may_hang() const noexcept { return may_hang_.load(std::memory_order_relaxed); }
-    // The time in ns that draining TargetPace::kBytes takes, if the target is as fast as the log.
+    // The time in ns that draining TargetPace::kBytes takes; none unless the target is as fast as the log.
     [[nodiscard]] std::optional<std::uint64_t> pace() const noexcept {
         const std::uint64_t ns = pace_ns_.load(std::memory_order_relaxed);
         return ns != 0 ? std::optional(ns) : std::nullopt;
     }
-    // A write has bypassed the log since the last sync.
+    // True if a write has bypassed the log since the last sync.
     [[nodiscard]] bool unsynced() const noexcept { return unsynced_; }
     void note_unsynced() noexcept { unsynced_ = true; }
     void begin_sync() noexcept { unsynced_ = false; }
 
     // ---- with the file's lock -------------------------------------------------------------------
 
-    // The target answers slowly, as far as is known of its file system before anything was measured.
+    // True if the target answers slowly; before any measurement, if its file system may hang.
     [[nodiscard]] bool waited_for() const noexcept {
         return !measured_.of_memory() && (measured_.known() || may_hang());
     }
-    // Learns from one write, which was alone. Returns true if the target has turned out to be memory.
+    // Learns from a write that was alone. Returns true if the target has turned out to be memory.
     [[nodiscard]] bool learn(std::uint64_t bytes, std::uint64_t cpu_ns, std::uint64_t took_ns, bool slept) noexcept {
         const bool waited = waited_for();
         measured_.wrote(bytes, cpu_ns, took_ns, slept);
         return waited && !waited_for();
     }
-    // Everything has to be staged where the target has failed: it has no pace then.
+    // A halted drain has no pace, so that all bytes are staged.
     void publish_pace(bool halted) noexcept { pace_ns_ = halted ? 0 : measured_.of_memory().value_or(0); }
     void forget_pace() noexcept {
         measured_ = {};
@@ -64,7 +64,7 @@ class TargetFacts {
     std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
     std::atomic<bool> may_hang_{true};   // see io::FileTraits
     std::atomic<bool> unsynced_{false};
-    std::atomic<std::uint64_t> pace_ns_{0};   // what `pace` returns; 0: nothing
+    std::atomic<std::uint64_t> pace_ns_{0};   // 0: none
     TargetPace measured_;
 };
 

@@ -17,7 +17,7 @@ void TargetGuard::begin(io::TimesKind kind, const std::optional<io::FileState>& 
     size_max_ = rest ? rest->size : size_max;
 }
 
-// A write gives a file a time that is not before the one of its last change of any kind, and changes its status then.
+// A write sets the modification time to one not before the last change, and changes the status too.
 bool TargetGuard::times_set(const io::FileState& now) const noexcept {
     if (!rest_ || now.modified_ns == rest_->modified_ns || now.modified_ns == now.changed_ns) return false;
     return now.modified_ns < rest_->changed_ns || now.modified_ns > now.changed_ns;
@@ -34,7 +34,7 @@ TargetGuard::Found TargetGuard::size_is(std::uint64_t size) {
 TargetGuard::Found TargetGuard::compare(const io::FileState& now) {
     if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
     if (has_times() && times_set(now)) return Found::kTimesSet;
-    if (!rest_ || rest_->modified_ns == 0) accept(now);                               // its first look
+    if (!rest_ || rest_->modified_ns == 0) accept(now);                               // the first look
     if (!has_times() || now.modified_ns == rest_->modified_ns) return Found::kSame;   // another name, mode or owner
     reject("it was written to, or touched");
     return Found::kChanged;
@@ -51,7 +51,7 @@ void TargetGuard::reject(std::string why) {
     why_ = std::move(why);
 }
 
-// A write that has failed may have come in part.
+// A failed write may have come in part.
 void TargetGuard::wrote(std::uint64_t end, bool succeeded) noexcept {
     size_max_ = std::max(size_max_, end);
     if (succeeded) size_min_ = std::max(size_min_, end);
@@ -64,7 +64,7 @@ void TargetGuard::resized(std::uint64_t size, bool succeeded) noexcept {
 
 TargetGuard::Found TargetGuard::left(const io::FileState& now) {
     if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
-    accept(now);   // also of times that were set since the last write
+    accept(now);   // includes times set since the last write
     return Found::kSame;
 }
 

@@ -1,7 +1,7 @@
-// Whether a target takes CPU time rather than waiting, as a page cache does, and then how much.
+// Tells whether a target takes CPU time, as a page cache does, rather than waiting, and how much.
 //
-// From the last few writes; the last one counts half. A thread from which the processor was taken has not waited for
-// the target. Pure. Not thread-safe.
+// It averages the last few writes; the last one counts half. Time in which the thread lost the processor does not count
+// as waiting. Pure. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ class TargetPace {
   public:
     static constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
 
-    // A write of `bytes` took `took_ns`, of which the thread was running for `cpu_ns`; whether it has slept in between.
+    // A write of `bytes` took `took_ns`, and `cpu_ns` of processor time. `slept`: the thread slept in between.
     void wrote(std::uint64_t bytes, std::uint64_t cpu_ns, std::uint64_t took_ns, bool slept) noexcept {
         bytes_ = bytes_ / 2 + bytes;
         cpu_ns_ = cpu_ns_ / 2 + cpu_ns;
         took_ns_ = took_ns_ / 2 + (slept ? took_ns : cpu_ns);
     }
-    // Whether anybody has written yet.
+    // True after the first write.
     [[nodiscard]] bool known() const noexcept { return bytes_ != 0; }
-    // What kBytes take, in ns, at least 1. Nothing: the target is waited for, or nobody has written yet.
+    // The ns that kBytes take, at least 1; none if the target waits, or before the first write.
     [[nodiscard]] std::optional<std::uint64_t> of_memory() const noexcept {
         if (2 * cpu_ns_ <= took_ns_ || bytes_ == 0) return std::nullopt;
         return 1 + static_cast<std::uint64_t>(static_cast<double>(took_ns_) / static_cast<double>(bytes_) * kBytes);

@@ -16,9 +16,9 @@ namespace forebay::drain {
 namespace {
 
 constexpr std::array<std::byte, 64 * 1024> kZeros{};
-// A write of many pieces, smaller than this on average, is put together in memory first: one system call takes only so
-// many pieces, and each costs more than copying it. A target that is waited for is worth more copying: what hands pages
-// on (FUSE) makes twice as many requests of pieces of a page, as each of them lies in two.
+// A write of many small pieces is first gathered in memory: a system call takes a limited number of pieces, and each
+// costs more than its copy. A slow target justifies copying larger pieces. FUSE makes twice as many requests for pieces
+// of a page, since each spans two.
 constexpr std::uint64_t kGatherBelowBytes = 2048, kGatherBelowBytesWaiting = 32 * 1024;
 constexpr std::size_t kGatherFromPieces = 32;
 constexpr std::size_t kPiecesPerCall = 1024;   // IOV_MAX on Linux
@@ -41,8 +41,8 @@ Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes
     return {Code::kIo, "staged bytes cannot be read", EFAULT};
 }
 
-// By way of a buffer that stays small: pages that were not touched before would cost more than the copy. `given_up` is
-// asked before each call: where one has hung for too long, nobody counts on the rest any more.
+// Uses a small buffer: untouched pages would cost more than the copy. Asks `given_up` before each call, since no caller
+// counts on the rest after a hang.
 Status write_gathered(io::File& target, const plan::TargetWrite& write, const std::function<bool()>& given_up) {
     const io::PageBuffer buffer(std::min(write.range.size(), kGatherBytes));
     const io::MutableBytes bytes = buffer.bytes();
@@ -50,7 +50,7 @@ Status write_gathered(io::File& target, const plan::TargetWrite& write, const st
     std::size_t filled = 0;
     for (const plan::Piece& piece : write.pieces)
         for (std::uint64_t from = 0; from < piece.range.size();) {
-            // Each call ends at a multiple in the file.
+            // Each call ends at a multiple of kGatherBytes in the file.
             const std::uint64_t limit = std::min<std::uint64_t>(bytes.size(), kGatherBytes - offset % kGatherBytes);
             const io::MutableBytes part = bytes.subspan(filled, std::min(piece.range.size() - from, limit - filled));
             FOREBAY_TRY(copy_piece(piece, from, part));
@@ -64,7 +64,7 @@ Status write_gathered(io::File& target, const plan::TargetWrite& write, const st
     return Status::ok();
 }
 
-// EFAULT: bytes of the log cannot be read. `given_up` as above; the system takes only so many pieces in one call.
+// EFAULT: bytes of the log are unreadable.
 Status write_pieces(io::File& target, const plan::TargetWrite& write, const std::function<bool()>& given_up) {
     std::vector<io::Bytes> pieces;
     pieces.reserve(write.pieces.size());
@@ -90,7 +90,7 @@ Status write_pieces(io::File& target, const plan::TargetWrite& write, const std:
 }   // namespace
 
 Unreadable find_unreadable(const plan::TargetWrite& write) {
-    constexpr std::uintptr_t kPage = 4096;   // the smallest one there is
+    constexpr std::uintptr_t kPage = 4096;   // the smallest page size
     Unreadable unreadable;
     std::vector<ByteRange>& ranges = unreadable.ranges;
     for (const plan::Piece& piece : write.pieces) {

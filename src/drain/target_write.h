@@ -1,4 +1,4 @@
-// Carrying out one target write: in few calls, whatever its pieces are.
+// Carries out one target write in few calls. Blocks as the target does.
 #pragma once
 
 #include <cerrno>
@@ -13,19 +13,19 @@
 
 namespace forebay::drain {
 
-// The error of a write or a change of size that the file has given up.
+// The error of work that its file has abandoned.
 [[nodiscard]] inline Status given_up_error() { return {Code::kUnavailable, "given up", ECANCELED}; }
 
-// `waits`: the target is known to answer slowly. `given_up` is asked before each call of the target: if it returns
-// true, the write ends with ECANCELED. EFAULT: bytes of the log cannot be read. Blocks as the target does.
+// `waits`: the target is known to answer slowly. Before each call of the target it asks `given_up`.
+// Errors: ECANCELED: `given_up` returned true. EFAULT: bytes of the log are unreadable.
 [[nodiscard]] Status write_to_target(io::File& target, const plan::TargetWrite& write, bool waits,
                                      const std::function<bool()>& given_up);
 
-// The parts of a write, page by page, that cannot be read back from the log.
+// The unreadable parts of a write, page by page.
 struct Unreadable {
     std::vector<ByteRange> ranges;
-    plan::Keeper keeper = plan::Keeper::kNone;   // of the first byte of them,
-    const std::byte* address = nullptr;          // and where that should have been read
+    plan::Keeper keeper = plan::Keeper::kNone;   // of the first unreadable byte
+    const std::byte* address = nullptr;          // of the first unreadable byte
 };
 [[nodiscard]] Unreadable find_unreadable(const plan::TargetWrite& write);
 

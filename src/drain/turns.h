@@ -1,14 +1,13 @@
 // The turns in which a drain writes its target behind a close, when other programs may change the file.
 //
-// A turn begins with a look at the target, by the thread that has taken its first write. Others join as long as none of
-// its writes has ended. The thread whose write ends last looks at the state in which the turn leaves the target. So as
-// many writes are under way at a time as before the close, and each look sees a target at rest.
+// A turn begins with a look at the target, by the thread that takes its first write. Other writes join until one has
+// ended. The thread whose write ends last looks at the target again. So as many writes are in flight as before the
+// close, and each look sees an idle target.
 //
-// Work that was taken before the close returned, and has not begun by then, belongs to no turn. It is put off: another
-// program may change the target before the work begins. The drain takes it again, in a turn.
-// Invariants: no work joins a turn that is not open; no work is taken during a look; a target that another program has
-// changed stays so until the next `open`.
-// Not thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
+// Work that was taken before the close, and begins after it, belongs to no turn and is put off, because another program
+// may have changed the target. The drain takes it again in a turn.
+// Invariants: no work joins a turn that is not open. No work is taken during a look. A changed target stays so until
+// the next `open`. Not thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
 #pragma once
 
 #include <algorithm>
@@ -24,22 +23,22 @@
 
 namespace forebay::drain {
 
-// The relation of a write or a change of size to a turn. kNone: it belongs to none. kBegins: it looks at the target
-// first. kJoins: it runs beside others of the turn.
+// The relation of work to a turn. kNone: there are no turns. kBegins: it looks at the target first. kJoins: it runs
+// beside others.
 enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
 
 class Turns {
   public:
-    // The file is opened again: no turns until the next `begin`.
+    // No turns until the next `begin`.
     void open() noexcept {
         guard_.end();
         lease_.reset();
         nameless_bytes_ = 0;
         open_ = looking_ = false;
     }
-    // The close returns. Calls that have begun are the first turn: after them the target has its present size, or ends
-    // where the furthest of them ends. `shared`: other processes write the file, too. Programs of this machine wait
-    // with their open, where the file system has leases.
+    // The close returns. Calls in flight form the first turn; after them the target has its present size, or that of
+    // the furthest write. `shared`: other processes write the file too. A lease, where the file system has them, makes
+    // programs of this machine wait with their open.
     void begin(Target& target, bool shared) {
         const log::TargetState& known = target.witness().state();
         const bool has_times = known.kind == io::TimesKind::kExact || known.kind == io::TimesKind::kServed;
@@ -50,18 +49,18 @@ class Turns {
                      size_known ? shown : std::max(shown, target.size()));
         guard_.expect_after(known.rest.changed_ns);
         open_ = false;
-        // NFS and its like may have to ask the server for one.
+        // The lease of a network file system may need its server.
         if (has_times) (void)attempt([&] { lease_ = io::Lease::take(*target.file()); });
     }
-    // The drain is over: programs that wait to open the file, or to cut it, go on.
+    // Lets programs open or cut the file, after the drain.
     void let_others_open() noexcept { lease_.reset(); }
 
     [[nodiscard]] bool on() const noexcept { return guard_.on(); }
-    // A call of the target was taken, and has not returned.
+    // True if a call of the target was taken and has not returned.
     [[nodiscard]] bool any_taken() const noexcept { return taken_ > 0; }
-    // No work may be taken now: others have to end, or are looking at the target.
+    // True if no work may be taken now: a turn must end, or a thread looks at the target.
     [[nodiscard]] bool closed() const noexcept { return on() && (looking_ || (any_taken() && !open_)); }
-    // The turn of the work that is taken next.
+    // The turn of the next work.
     [[nodiscard]] Turn next() const noexcept {
         return !on() ? Turn::kNone : any_taken() ? Turn::kJoins : Turn::kBegins;
     }
@@ -71,12 +70,12 @@ class Turns {
         ++taken_;
         return turn;
     }
-    // Returns false if a close has returned since the work was taken: it must be put off.
+    // Returns false for work that was taken before a close and must be put off.
     [[nodiscard]] bool may_begin(Turn turn) const noexcept { return turn != Turn::kNone || !on(); }
-    // The look before the turn has found the target unchanged: others may join.
+    // The look before the turn found the target unchanged: others may join.
     void admit() noexcept { open_ = true; }
-    // Work that was taken is over. `note` tells the guard of its effect. Returns true if it was the last of a turn: the
-    // caller looks at the target then, and calls `looked`.
+    // Work that was taken has ended; `note` tells the guard its effect. Returns true after the last work of a turn: the
+    // caller then looks at the target and calls `looked`.
     template <class Note>
     [[nodiscard]] bool end(const Note& note) noexcept {
         open_ = false;
@@ -89,11 +88,11 @@ class Turns {
         if (!seen && !changed()) guard_.lose_rest();
     }
 
-    // The comparison of the target with the state in which a turn has left it.
+    // Compares the target with the state that a turn left.
     [[nodiscard]] TargetGuard& guard() noexcept { return guard_; }
-    // Another program has changed the target: the rest stays in the log, and the drain writes nothing more.
+    // True if another program changed the target: the drain stops, and the rest stays in the log.
     [[nodiscard]] bool changed() const noexcept { return guard_.changed(); }
-    // The number of bytes that had not drained when the target was first seen without its last name.
+    // The undrained bytes when the target was first seen without a name.
     [[nodiscard]] std::uint64_t nameless_bytes() const noexcept { return nameless_bytes_; }
     void note_names(const io::FileState& now, std::uint64_t pending_bytes) noexcept {
         if (nameless_bytes_ == 0 && guard_.loses_name(now)) nameless_bytes_ = pending_bytes;
@@ -101,10 +100,10 @@ class Turns {
 
   private:
     TargetGuard guard_;
-    std::unique_ptr<io::Lease> lease_;   // where there are leases
-    std::size_t taken_ = 0;              // calls of the target that were taken, and have not returned
-    bool open_ = false;                  // more may begin beside those that are under way
-    bool looking_ = false;               // a turn has ended, and a thread looks at the target
+    std::unique_ptr<io::Lease> lease_;   // null without leases
+    std::size_t taken_ = 0;              // calls of the target that have not returned
+    bool open_ = false;                  // other work may join
+    bool looking_ = false;               // a turn has ended and a thread looks at the target
     std::uint64_t nameless_bytes_ = 0;
 };
 

@@ -1,10 +1,10 @@
-// The target writes of one outflow that are planned or in flight, and the change of size that may be under way.
+// The planned writes and those in flight of one outflow, and its change of size.
 //
-// A write is planned, then taken by a thread, then over. From its plan to its end its range is in flight, and the
-// segments that hold its pieces are pinned. A write that bypasses the log is in flight as well, but was never planned.
-// Invariants: the ranges in flight are disjoint, so two versions of a byte never race to the target; each piece of a
-// planned write is pinned once; `running` counts the planned writes that were taken and are not over.
-// Not thread-safe: the file's lock guards it. Nothing blocks.
+// A write is planned, then taken by a thread, then over. Until its end its range is in flight and its segments are
+// pinned. A write that bypasses the log is in flight too, but never planned.
+// Invariants: ranges in flight are disjoint, so two versions of a byte never race to the target. Each piece of a
+// planned write has one pin. `running` counts the planned writes that were taken and are not over. Not thread-safe: the
+// file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class WriteQueue {
     [[nodiscard]] const RangeSet& in_flight() const noexcept { return in_flight_; }
     [[nodiscard]] bool none_in_flight() const noexcept { return in_flight_.empty(); }
     [[nodiscard]] std::uint64_t in_flight_bytes() const noexcept { return in_flight_bytes_; }   // planned ones only
-    // No write and no change of size is under way.
+    // True if no write and no change of size is in flight.
     [[nodiscard]] bool idle() const noexcept { return none_in_flight() && !resizing_; }
     [[nodiscard]] bool resizing() const noexcept { return resizing_; }
     void set_resizing(bool resizing) noexcept { resizing_ = resizing; }
@@ -47,7 +47,7 @@ class WriteQueue {
         in_flight_bytes_ += planned.range.size();
         for (const plan::Piece& piece : planned.pieces) bytes_.index().pin(piece.keeper);
     }
-    // Returns the first planned write, which a thread carries out from now on. `now_ns`: of the clock of waits.
+    // Takes the first planned write for a thread. `now_ns` is of the clock of waits.
     [[nodiscard]] plan::TargetWrite take(std::uint64_t now_ns) {
         plan::TargetWrite write = std::move(planned_.front());
         planned_.pop_front();
@@ -59,12 +59,12 @@ class WriteQueue {
         put_back(write);
         concurrency_.completed(write.range.size(), now_ns - std::exchange(busy_since_ns_, now_ns));
     }
-    // A write that was taken has not begun: its bytes are ready again.
+    // A write that was taken has not begun; its bytes are ready again.
     void put_back(const plan::TargetWrite& write) {
         release(write);
         --running_;
     }
-    // Forgets the writes that no thread has taken: their bytes are ready again. Returns the lowest offset of them.
+    // Makes the bytes of planned writes ready again. Returns their lowest offset.
     std::uint64_t drop_planned() {
         std::uint64_t lowest = kOffsetMax;
         for (const plan::TargetWrite& write : planned_) {
@@ -77,12 +77,11 @@ class WriteQueue {
 
     [[nodiscard]] std::size_t running() const noexcept { return running_; }
     [[nodiscard]] bool has_room() const noexcept { return running_ < concurrency_.allowed(); }
-    // The time since which writes are running, or since which the last one that has ended was over.
+    // When writes began to run, or when the last one ended, whichever is later.
     [[nodiscard]] std::uint64_t busy_since_ns() const noexcept { return busy_since_ns_; }
     [[nodiscard]] Concurrency& concurrency() noexcept { return concurrency_; }
 
   private:
-    // The range may be written again, and its segments may go.
     void release(const plan::TargetWrite& write) {
         in_flight_.remove(write.range);
         in_flight_bytes_ -= write.range.size();

@@ -48,7 +48,7 @@ bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t se
                                      target_.born});
         segments_.push_back(segment);
     } catch (const std::bad_alloc&) {
-        pool_.release(segment);   // the next one takes its place in the log, and recovery must not find both
+        pool_.release(segment);   // recovery must not find two segments with one order
         throw;
     }
     ++next_order_;
@@ -57,7 +57,7 @@ bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t se
     const RecordHeader header{RecordKind::kOpen, DataClass::kRaw,   true,
                               sequence,          payload.size(),    commit.size,
                               commit.time_ns,    checksum(payload), target_.durable};
-    // All before it have been given back, if there were any: recovery must not look for them.
+    // All earlier segments were given back. Recovery must not look for them.
     if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1))
         return false;
     return store({}, [&]() noexcept {
@@ -87,7 +87,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
     const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
     bool write = !newest_->warm() && !checked;
     if (write && !write_payload(parts, position.offset)) {
-        // The limit of the process for files was lowered to below what the log has: memory that is mapped has none.
+        // EFBIG: the file size limit of the process fell below the log's size. Mapped memory has no such limit.
         if (write_failure_.sys_errno() != EFBIG) return Position{};
         write_failure_ = Status::ok();
         write = false;
@@ -199,8 +199,8 @@ void FileLog::abandon() noexcept {
     newest_ = nullptr;
 }
 
-// Over the older one of the two copies: whoever dies in the midst of it leaves the other. Word by word, as another
-// thread may be syncing the segment.
+// Overwrites the older one of two copies, so death in the middle leaves the other. Stores words, because another thread
+// may be syncing the segment.
 void FileLog::store_state(Segment& segment) const noexcept {
     const auto bytes = encode(state_, segment.use());
     static_assert(sizeof bytes % sizeof(std::uint64_t) == 0);

@@ -22,8 +22,8 @@ constexpr std::uint16_t kFlagDurable = 2;
 constexpr std::uint16_t kFlagsKnown = kFlagPayloadChecked | kFlagDurable;
 constexpr std::size_t kOpenPayloadBytes = 56;   // without the path
 
-// Over the use of the segment, the checksummed front of a record header, and the extent table behind it, which do not
-// adjoin: each is the seed of the next one's checksum.
+// A checksum of the segment's use, the front of a record header, and the extent table behind it. They do not adjoin, so
+// each seeds the next one's checksum.
 std::uint64_t header_checksum(const std::byte* header, std::size_t extents, std::uint64_t use) noexcept {
     const std::uint64_t front = XXH3_64bits_withSeed(header, kRecordChecksumOffset, use);
     return XXH3_64bits_withSeed(header + kRecordHeaderBytes, extents * kExtentBytes, front);
@@ -36,8 +36,8 @@ Status unsupported(std::uint32_t version) {
 
 }   // namespace
 
-// With the magic the segment is in use: it comes last, whenever the process dies. What is the same for every use of a
-// segment, version and size, is the same all the time.
+// The magic makes a segment in use, so it is written last. Version and size are the same in all uses, so they are
+// readable throughout.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
     std::array<std::byte, kTailOffset> whole{};
     std::byte* const p = whole.data();

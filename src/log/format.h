@@ -1,7 +1,7 @@
-// The bytes of the staging log: encoding and decoding of segment and record headers.
+// Encodes and decodes the segment and record headers of the staging log.
 //
-// docs/log-format.md is the specification; this is its only implementation. Everything is pure.
-// Decoders accept hostile input: they check every bound and never read outside the given bytes.
+// docs/log-format.md is the specification; this is its only implementation. All functions are pure. Decoders accept
+// hostile input: they check every bound and never read outside the given bytes.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ inline constexpr std::size_t kNeededOffset = 96;
 inline constexpr std::size_t kRecordHeaderBytes = 64;
 inline constexpr std::size_t kExtentBytes = 16;
 inline constexpr std::size_t kRecordAlignment = 64;
-inline constexpr std::uint64_t kCheckedPayloadMax = 64 * 1024;   // larger ones: durability=node
+inline constexpr std::uint64_t kCheckedPayloadMax = 64 * 1024;   // larger payloads: checksum only with durability=node
 
 enum class RecordKind : std::uint8_t { kOpen = 1, kData, kTruncate, kCommit, kClose, kBypass };
 enum class DataClass : std::uint8_t { kRaw = 0, kMetadata = 1 };
 
-// A place in a log, rising. `tail` is above 0 and at most `segment_bytes`.
+// A position in a log; later positions are greater. `tail` is above 0 and at most `segment_bytes`.
 [[nodiscard]] constexpr std::uint64_t log_position(std::uint64_t order, std::uint64_t tail,
                                                    std::uint64_t segment_bytes) noexcept {
     return order * segment_bytes + tail;
@@ -43,29 +43,28 @@ struct SegmentHeader {
     area::ProcessIdentity process;
     std::uint64_t log = 0;
     std::uint64_t order = 0;
-    std::uint32_t taken = 0;   // how often the segment was: makes each use another one
+    std::uint32_t taken = 0;   // how often the segment was taken; makes each use distinct
     std::uint64_t use =
         0;   // decoded only: the header's checksum, which no other use of a segment has. Its records are sealed with it
     std::uint64_t tail = 0;          // decoded only; the owner stores it with release order
-    std::uint64_t needed_from = 0;   // decoded only: segments of a lower order were given back; of a durable log
+    std::uint64_t needed_from = 0;   // decoded only: a durable log has given back the segments of a lower order
 };
 
-// Writes all but tail, generation, `needed_from` and the target's state; the magic last, so that the segment is free if
-// the process dies meanwhile. `at` has kSegmentHeaderBytes bytes, and is aligned to 8.
+// Writes all fields but tail, generation, `needed_from` and the target's state. It writes the magic last, so that the
+// segment is free if the process dies before. `at` has kSegmentHeaderBytes bytes and is aligned to 8.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept;
 
-// kNotFound: the segment is free. kCorrupt, kUnsupported (version): do not read on.
+// Errors: kNotFound: the segment is free. kCorrupt, or kUnsupported (version): do not read on.
 [[nodiscard]] Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment);
 
-// The segment size that a header states, be the segment in use or given back (which clears the magic only).
-// kNotFound: there is no header; kUnsupported: of another version.
+// The segment size in a header, of a segment in use or given back (which clears the magic only).
+// Errors: kNotFound: there is no header; kUnsupported: the header has another version.
 [[nodiscard]] Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header);
-// The same of a header that was being written when the process died: in part of this use of the segment, in part of the
-// one before, and without the magic. No checksum can be right: to be believed of the first segment only. 0: it does not
-// say.
+// The segment size in a header that a process was writing when it died; 0 if the header does not tell. Such a header
+// mixes two uses of the segment and has no valid checksum. So trust it for the first segment only.
 [[nodiscard]] std::uint64_t segment_bytes_being_begun(std::span<const std::byte> header) noexcept;
 
-// The argument of a bypass record of a range that no log has a record of.
+// The argument of a bypass record whose range has no record in any log.
 inline constexpr std::uint64_t kSupersedesNothing = 1;
 
 struct RecordHeader {
@@ -75,12 +74,12 @@ struct RecordHeader {
     std::uint64_t sequence = 0;
     std::uint64_t payload_bytes = 0;
     std::uint64_t argument = 0;
-    std::uint64_t time_ns = 0;   // of an open record: of the last commit, 0 if there was none yet
+    std::uint64_t time_ns = 0;   // in an open record: of the last commit, 0 if there was none
     std::uint64_t payload_checksum = 0;
-    bool durable = false;   // of an open record: everything was on the device before a commit record was appended
+    bool durable = false;   // in an open record: all data was on the device before a commit record was appended
 };
 
-// Bytes a record takes in a segment, padding included.
+// The bytes that a record takes in a segment, padding included.
 [[nodiscard]] constexpr std::uint64_t record_bytes(std::uint64_t extents, std::uint64_t payload_bytes) noexcept {
     const std::uint64_t bytes = kRecordHeaderBytes + extents * kExtentBytes + payload_bytes;
     return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
@@ -89,8 +88,8 @@ struct RecordHeader {
     return kRecordHeaderBytes + extents * kExtentBytes;
 }
 
-// Writes header and extent table to `at`, which has payload_offset(extents.size()) bytes or more. `use`: of the segment
-// that it is for.
+// Writes header and extent table to `at`, which has at least payload_offset(extents.size()) bytes. `use` is that of the
+// record's segment.
 void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use,
             std::span<std::byte> at) noexcept;
 
@@ -98,41 +97,40 @@ struct DecodedRecord {
     RecordHeader header;
     std::vector<ByteRange> extents;
     std::span<const std::byte> payload;
-    std::uint64_t bytes = 0;   // including padding: where the next one starts
+    std::uint64_t bytes = 0;   // with padding: the offset of the next record
 };
 
-// The record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says what is wrong; a record that
-// an earlier use of the segment has left is wrong too. A present payload checksum is verified, unless the record's
-// process is trusted to be at work.
+// kVerify compares a payload with its checksum, if it has one. kTrust is for records of a live process.
 enum class PayloadCheck : std::uint8_t { kVerify, kTrust };
-// Whether `header` has the magic of a record.
+// Returns true if `header` has the magic of a record.
 [[nodiscard]] bool begins_like_a_record(std::span<const std::byte> header) noexcept;
-// How far from its beginning decode_record would look into a record that begins with `header`, of kRecordHeaderBytes
-// bytes: not into a payload without a checksum. Open records are looked into in any case. At most `limit`.
+// The number of bytes, at most `limit`, that decode_record reads of a record with this header of kRecordHeaderBytes
+// bytes. The payload counts if it has a checksum, or in an open record.
 [[nodiscard]] std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept;
+// Decodes the record at the beginning of `bytes`, which end at the segment's tail. kCorrupt says which field is wrong;
+// a record from an earlier use of the segment is corrupt too.
 [[nodiscard]] Result<DecodedRecord> decode_record(std::span<const std::byte> bytes, std::uint64_t use,
                                                   PayloadCheck check = PayloadCheck::kVerify);
 
-// Whose logs belong together.
+// Tells which logs belong together.
 struct Sharing {
     enum class Kind : std::uint64_t {
         kAlone,             // one process writes the file
-        kOneNode,           // several processes of one node, each with a log of its own
-        kSeveralNodes,      // the same on several nodes: nothing was held back for a commit
-        kConsistentNodes,   // the same, with undo journals (undo/undo_format.h): nothing is to be replayed
+        kOneNode,           // one node, several processes, each with a log of its own
+        kSeveralNodes,      // several nodes: nothing is held back for a commit
+        kConsistentNodes,   // several nodes with undo journals (undo/undo_format.h): nothing is to be replayed
     };
     Kind kind = Kind::kAlone;
-    std::uint64_t group = 0;    // the same in all logs of one node for one file, and on its board; 0 for one alone
-    std::uint32_t member = 0;   // of a durable group: whose log it is
+    std::uint64_t group = 0;    // one number for all logs of a file on a node, and its board; 0 with kAlone
+    std::uint32_t member = 0;   // in a durable group: the member that owns the log
     friend bool operator==(const Sharing&, const Sharing&) = default;
 };
 
-// What does not come again when an inode number is given to another file. Each is 0 where the file system does not
-// tell.
+// Distinguishes files that had the same inode number one after the other. 0 where the file system does not tell.
 struct Birth {
     std::uint64_t time_ns = 0, generation = 0;
     friend bool operator==(const Birth&, const Birth&) = default;
-    // Certainly two files, also if their device and inode are the same.
+    // True only if the two are certainly different files.
     [[nodiscard]] bool differs(const Birth& other) const noexcept {
         return (time_ns != 0 && other.time_ns != 0 && time_ns != other.time_ns) ||
                (generation != 0 && other.generation != 0 && generation != other.generation);

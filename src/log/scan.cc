@@ -16,19 +16,19 @@ namespace {
 
 // Segments are mapped, so their sizes are whole pages.
 constexpr std::uint64_t kPage = 4096;
-// A segment's header and its open record, the path in it being as long as the system takes one.
+// A segment's header and open record with the longest path that the system allows.
 constexpr std::uint64_t kOpenRecordMax = 2 * kPage;
 
 struct ScannedSegment {
     std::uint64_t begin = 0;   // in the file
     SegmentHeader header;
-    std::optional<RecordHeader> open;   // none: the segment was taken, and nothing written yet
+    std::optional<RecordHeader> open;   // none: the segment was taken, but nothing written
     OpenPayload target;
     std::vector<ScannedRecord> records;
     std::optional<TargetState> state;
-    std::optional<Status> damage;   // what ended it before its tail
+    std::optional<Status> damage;   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_commit = false;   // there is a commit behind the damage
+    bool hides_commit = false;   // a commit follows the damage
 };
 
 // Reads as much of `into` as the file has; the rest is zeros.
@@ -39,7 +39,7 @@ Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into
     return Status::ok();
 }
 
-// The size of the segments as the first header states it, in use or given back. 0: no segment was ever used.
+// The size of the segments, from the first header, in use or given back. 0: no segment was ever used.
 Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_bytes) {
     std::array<std::byte, kSegmentHeaderBytes> header{};
     bool anything = false;
@@ -60,7 +60,7 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
     return std::uint64_t{0};
 }
 
-// Whether a commit is among the records of a part of a segment that does not begin with one.
+// Looks for a commit in a part of a segment that does not begin with a record.
 bool has_commit(io::Bytes part, std::uint64_t use) {
     for (std::uint64_t at = 0; at < part.size();) {
         const auto record = decode_record(part.subspan(at), use, PayloadCheck::kTrust);
@@ -70,17 +70,17 @@ bool has_commit(io::Bytes part, std::uint64_t use) {
     return false;
 }
 
-// One segment below its tail, of which only what is looked at is read: a log of large writes is mostly payloads that
-// have no checksum. What was not read is whatever the buffer held.
+// One segment below its tail. It reads on demand: a log of large writes is mostly payloads without checksum. The buffer
+// is undefined where nothing was read.
 class BelowTail {
   public:
-    // `bytes` is the buffer; its first `loaded` bytes are there.
+    // The first `loaded` bytes of the buffer `bytes` are read already.
     BelowTail(io::File& file, std::uint64_t begin, io::MutableBytes bytes, std::uint64_t loaded)
         : file_(file), begin_(begin), bytes_(bytes), loaded_(loaded) {}
 
     [[nodiscard]] std::uint64_t size() const noexcept { return bytes_.size(); }
     [[nodiscard]] io::Bytes from(std::uint64_t at) const noexcept { return bytes_.subspan(at); }
-    // [at, until) is needed; what lies between the part that was read last and `at` is not.
+    // Reads [at, until), and no bytes between the last part read and `at`.
     Status need(std::uint64_t at, std::uint64_t until) {
         until = std::min(until, size());
         if (until <= loaded_) return Status::ok();
@@ -90,7 +90,6 @@ class BelowTail {
         loaded_ = end;
         return Status::ok();
     }
-    // All of the rest, whatever was read of it.
     Status need_all_from(std::uint64_t at) { return read_or_zeros(file_, begin_ + at, bytes_.subspan(at)); }
 
   private:
@@ -101,7 +100,7 @@ class BelowTail {
     std::uint64_t loaded_;
 };
 
-// The records below the tail, up to the first one that is not right. The error is that of reading the file.
+// Reads the records below the tail, up to the first damaged one. Returns the error of reading the file.
 Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads payloads) {
     std::uint64_t at = kSegmentHeaderBytes;
     const auto wrong = [&](std::string_view what) {
@@ -137,8 +136,8 @@ Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads pay
     return Status::ok();
 }
 
-// A record of this use of the segment lies behind its tail. In the newest segment of a log it is one that was never
-// published; in any other all were, so the tail, which has no checksum, is not what it was.
+// Returns true if a record of this use of the segment follows the tail. The newest segment may have such a record,
+// which was never published. In any other the tail is wrong; it has no checksum.
 Result<bool> goes_on(io::File& file, const ScannedSegment& segment) {
     if (!segment.open || segment.damage) return false;
     const std::uint64_t tail = segment.header.tail, left = segment.header.segment_bytes - tail;
@@ -160,7 +159,7 @@ bool same_target(const OpenPayload& one, const OpenPayload& other) {
            one.sharing == other.sharing;
 }
 
-// All segments of a log are durable, or none; it is told by those that can be read.
+// A log is durable in all segments or in none. Any readable one tells.
 std::vector<ScannedSegment>::const_iterator find_durable(const std::vector<ScannedSegment>& segments) {
     return std::ranges::find_if(segments,
                                 [](const ScannedSegment& segment) { return segment.open && segment.open->durable; });
@@ -176,9 +175,8 @@ Status damage_of(const ScannedSegment& segment, std::string_view what) {
     return {Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what)};
 }
 
-// What the segments of a log whose commits were made durable say together. All that the last commit promises was on the
-// device before its record was, so anything wrong with it is damage; behind it may be anything, and nothing there
-// counts.
+// Joins the segments of a durable log. All data of the last commit was on the device before its record, so any damage
+// there counts. Bytes behind the last commit may be anything, and do not count.
 class DurableAssembly {
   public:
     // `segments` are ascending in order.
@@ -190,7 +188,7 @@ class DurableAssembly {
             log_.segments.push_back(segment.begin);
             needed_from_ = std::max(needed_from_, segment.header.needed_from);
         }
-        // What was given back, and is there again.
+        // Segments that were given back may be there again.
         std::erase_if(segments_, [&](const ScannedSegment& segment) { return segment.header.order < needed_from_; });
     }
 
@@ -202,7 +200,7 @@ class DurableAssembly {
             expected = segment.header.order + 1;
             keep_records(segment);
         }
-        // The record of the commit is gone: it was needed no more when the oldest segment was begun.
+        // The commit's record is gone. It may only be gone if the oldest segment was begun after it.
         if (!commit_order_ && log_.commit_sequence > 0 &&
             (!segments_.front().open || segments_.front().target.commit_sequence < log_.commit_sequence))
             broken(segments_.front(), "the last commit is missing");
@@ -233,7 +231,7 @@ class DurableAssembly {
             commit_order_ = segment.header.order;
         }
     }
-    // The last commit promises what is in the segment, or a part of it.
+    // True if the last commit covers the segment or a part of it.
     [[nodiscard]] bool promised(const ScannedSegment& segment) const noexcept {
         return commit_order_ && segment.header.order <= *commit_order_;
     }
@@ -265,11 +263,11 @@ class DurableAssembly {
     ScannedLog log_;
     std::uint64_t needed_from_ = 0;
     bool opened_ = false;
-    std::optional<std::uint64_t> commit_order_;   // of the segment with the record of the last commit; none: it is gone
+    std::optional<std::uint64_t> commit_order_;   // the segment that has the last commit's record; none: it is gone
 };
 
-// The same of a log of one of several processes. What was given back, or never promised, may be in any state, and what
-// counts is not told here: nothing is wrong with the log but what the statement misses.
+// Joins the segments of one member's durable log. The board's statement decides which records count, and finds missing
+// ones, so this function treats no state as wrong.
 ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
     ScannedLog log;
     log.durable = true;
@@ -295,7 +293,7 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
     return log;
 }
 
-// What the segments of one log, ascending in order, say together.
+// Joins the segments of one log, in ascending order.
 ScannedLog assemble(std::vector<ScannedSegment> segments) {
     if (const auto durable = find_durable(segments); durable != segments.end())
         return durable->target.sharing.kind == Sharing::Kind::kAlone ? DurableAssembly(std::move(segments)).assemble()
@@ -349,10 +347,9 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
     return log;
 }
 
-// What lies in the segments of a file.
 struct FoundSegments {
     std::map<decltype(key_of({})), std::vector<ScannedSegment>> by_log;
-    std::vector<Status> anybodys;   // damage of segments that do not say whose they are
+    std::vector<Status> anybodys;   // damage of segments whose log is unknown
 };
 
 Result<FoundSegments> read_segments(io::File& file, Payloads payloads) {
@@ -383,14 +380,13 @@ Result<FoundSegments> read_segments(io::File& file, Payloads payloads) {
     return found;
 }
 
-// Marks the segments of one log, ascending in order, that go on behind their tails.
+// Finds segments of one log, in ascending order, whose records continue behind the tail.
 Status check_tails(io::File& file, std::vector<ScannedSegment>& segments) {
-    // What counts of a durable log is told otherwise. Its newest segment may have lost even its open record with the
-    // power.
+    // A durable log tells by other means. Its newest segment may even have lost its open record with the power.
     if (find_durable(segments) != segments.end()) return Status::ok();
     for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
         ScannedSegment& segment = segments[i];
-        // The first record is there before a later segment is begun.
+        // The first record is appended before a later segment begins.
         const auto more = !segment.open && !segment.damage ? Result<bool>(true) : goes_on(file, segment);
         if (!more) return more.status();
         if (!more.value()) continue;
@@ -400,13 +396,13 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments) {
     return Status::ok();
 }
 
-// What the segments of one log, ascending in order, say together, and the newest state of its target.
+// Joins the segments of one log, in ascending order, and adds the newest state of the target.
 ScannedLog assemble_with_state(std::vector<ScannedSegment> segments) {
     std::optional<TargetState> state;
     std::uint64_t state_at = 0, state_use = 0;
     for (const ScannedSegment& segment : segments) {
         if (!segment.open) continue;
-        // What recovery notes goes into the newest segment, which is given back last.
+        // Recovery notes its state in the newest segment, which is freed last.
         state_at = segment.begin;
         state_use = segment.header.use;
         if (segment.state && (!state || state->serial < segment.state->serial)) state = segment.state;

@@ -1,9 +1,9 @@
-// Reading the log file of a process that is gone: which open files it staged, and what was left of them.
+// Reads the log file of a dead process: the files that the process staged, and their records.
 //
-// Believes nothing that it reads (docs/log-format.md, "Reading a log that may be damaged"): a record that
-// is not right ends its segment, later segments of the same log still count, and everything that was
-// wrong is told. The caller holds all records in memory at once; with copies of their payloads, up to the size of the
-// file. Blocks on reads of the file. The process that owns the log must not change it meanwhile.
+// A damaged record ends its segment. Later segments of the log still count, and the scan reports all damage
+// (docs/log-format.md, "Reading a log that may be damaged").
+// Ownership: the caller gets copies of all records; with payloads, up to the size of the file. Blocks on reads. The
+// owner of the log must not change it during the scan.
 #pragma once
 
 #include <cstdint>
@@ -16,68 +16,66 @@
 
 namespace forebay::log {
 
-// An owned copy of one record. A payload without checksum is what the segment held: whether to trust it
-// is decided by the boot id.
+// A copy of one record. A payload without checksum may be wrong; the boot id decides whether to trust it.
 struct ScannedRecord {
     RecordHeader header;
     std::vector<ByteRange> extents;
     std::vector<std::byte> payload;   // empty with Payloads::kLeft
-    std::uint64_t payload_at = 0;     // where it is in the file
+    std::uint64_t payload_at = 0;     // in the file
 };
 
-// Of a durable log of several processes: a segment, and how far it is right.
+// A segment of a durable log of several processes, and its valid part.
 struct ScannedPiece {
     std::uint64_t order = 0, begin = 0;   // begin: in the file
-    std::uint64_t right_to = 0;           // from the segment's beginning
-    bool whole = false;                   // that is its tail
+    std::uint64_t right_to = 0;           // end of the valid part, from the segment's beginning
+    bool whole = false;                   // `right_to` is the segment's tail
 };
 
-// What is left of the log of one open file.
+// The readable part of one open file's log.
 struct ScannedLog {
     area::ProcessIdentity process;
     std::uint64_t log = 0;   // number within the process
     OpenPayload target;
-    // The last commit: as its record says, or the open record of a later segment. Sequence 0: there was
-    // none yet, and the size is that at open.
+    // The last commit, from its record or from the open record of a later segment. With sequence 0 there was none, and
+    // the size is that at open.
     std::uint64_t committed_size = 0, commit_sequence = 0;
-    // Its commits were on the device before they returned: what is wrong behind the last one was never promised.
-    // Then `records` has what the last commit promises, and of what follows it data only, to be counted.
+    // Commits were on the device before they returned, so damage after the last one concerns nothing promised.
+    // `records` then has the records of the last commit, and later data records, only to count them.
     bool durable = false;
     std::vector<ScannedRecord> records;    // ascending sequence; without the open records
-    std::uint64_t commit_time_ns = 0;      // of the last commit; 0: there was none
-    std::vector<std::uint64_t> segments;   // where in the file, oldest first
-    // What the process knew of the target; none: nothing, or it cannot be read. And where the next one goes: the
-    // segment's place in the file, and its use.
+    std::uint64_t commit_time_ns = 0;      // of the last commit; 0: none
+    std::vector<std::uint64_t> segments;   // offsets in the file, oldest first
+    // The target's state as the process last noted it; none if it noted none, or if it is unreadable. The next state
+    // goes into the segment at `state_at`, with use `state_use`.
     std::optional<TargetState> state;
     std::uint64_t state_at = 0, state_use = 0;
-    // Something could not be read. It was appended after the commit of this number, the last one that was known
-    // at that place; 0: nobody can tell.
+    // Set if a record could not be read. The record came after the commit of this number; 0: unknown.
     std::optional<std::uint64_t> lost_after;
-    // Of a durable log of several processes `records` has all that could be read: which of them count tells the
-    // statement on the board (group/statement.h), and so it does the commit.
+    // In a durable log of several processes `records` has all readable ones. The board's statement (group/statement.h)
+    // tells the commit and the records that count.
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
-    std::uint64_t unread_bytes = 0;   // below the tails, from what was wrong on
-    // What was wrong. A segment whose header is unreadable may have been anybody's: every log says so.
+    std::uint64_t unread_bytes = 0;   // below the tails, from the first damage on
+    // All damage. A segment with an unreadable header may belong to any log, so every log reports it.
     std::vector<Status> damage;
 };
 
-// Payloads are checked either way; without copies of them a scan takes little memory.
+// A scan checks payloads in both cases. Without copies it needs little memory.
 enum class Payloads : std::uint8_t { kCopied, kLeft };
 
-// The logs in `file`, by process and number. A file without segments in use has none. kCorrupt: nothing in
-// it could be read as a log. kUnsupported: another version wrote it. Failures to read are passed on.
+// The logs in `file`, by process and number; none if no segment is in use. kCorrupt: no segment header is readable.
+// kUnsupported: another version wrote the file. Read errors are returned.
 [[nodiscard]] Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads = Payloads::kCopied);
 
-// Which files the logs in `file` are about: the open records of the segments, and nothing else, are read. Segments that
-// cannot be read are passed over; the first reason goes to `unread`.
+// The targets of the logs in `file`, read from the segments' open records only. Skips unreadable segments; `unread`
+// gets the first reason.
 [[nodiscard]] Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread = nullptr);
 
-// Stores what is known of the target now beside what `log` had of it, with a serial higher than that.
+// Stores `state`, whose serial must exceed the one of `log`, in the log's newest segment.
 [[nodiscard]] Status store_target_state(io::File& file, const ScannedLog& log, const TargetState& state);
 
-// Makes the segments of a log free, oldest first. The process that owned it is gone. With `durable` they stay so after
-// a loss of power, and what a loss of power leaves while this is under way may be replayed once more.
+// Frees the segments of a dead process's log, oldest first. With `durable` they stay free after a loss of power. After
+// a loss of power during this call, recovery may replay the log once more.
 [[nodiscard]] Status free_segments(io::File& file, std::span<const std::uint64_t> oldest_first, bool durable);
 
 }   // namespace forebay::log

@@ -18,14 +18,14 @@ namespace forebay::log {
 
 namespace {
 
-// Who has not asked for a segment for so long is not in the middle of writing.
+// A writer that requests no segment for this long is not in the middle of a burst.
 constexpr std::chrono::milliseconds kQuiet{100};
 constexpr std::array<std::byte, 16 * 1024> kZeros{};
-// Twice what somebody at most writes elsewhere who has asked for a warm segment and got none (stage/file_write.cc):
-// part of the next burst comes before the drain of the last one has ended.
+// Twice the most that a writer sends to the target when it gets no warm segment (stage/file_write.cc): the next burst
+// begins before the last one is drained.
 constexpr std::uint64_t kMissedBytes = std::uint64_t{128} << 20;
 
-// The two words of a segment header that change while it is in use are shared with other processes.
+// Words of a segment header that change in use, and that other processes read.
 std::atomic_ref<std::uint64_t> word(const Segment& segment, std::size_t offset) noexcept {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(offset)));
 }
@@ -34,7 +34,7 @@ void raise_generation(Segment& segment) noexcept {
     auto generation = word(segment, kGenerationOffset);
     generation.store(little_endian(little_endian(generation.load(std::memory_order_relaxed)) + 1),
                      std::memory_order_release);
-    // What is stored into the segment from here on must not become visible before the new generation.
+    // Later stores into the segment must not become visible before the new generation.
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
@@ -72,8 +72,7 @@ SegmentPool::~SegmentPool() = default;   // the jthread stops and joins first: i
 
 Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index) {
     const std::uint64_t begin = index * limits_.segment_bytes;
-    // A file that was cut must not grow again: what was staged beyond the cut would turn into zeros, and nobody would
-    // know.
+    // A file that was cut must not grow again: staged bytes beyond the cut would silently turn into zeros.
     const std::uint64_t grown_to = grown_to_.load();
     const auto file_bytes = file_->size();
     if (!file_bytes) return file_bytes.status();
@@ -92,7 +91,7 @@ Result<std::unique_ptr<Segment>> SegmentPool::create_segment(std::uint64_t index
     return segment;
 }
 
-// The mapping that the segment lies in. What is beyond the file's end is not touched before it is there.
+// The mapping of a segment. It may reach beyond the end of file; those pages are not touched until the file grows.
 Result<io::Mapping*> SegmentPool::map_of(std::uint64_t index) {
     const std::uint64_t at_once = std::max<std::uint64_t>(1, std::min(limits_.map_bytes / limits_.segment_bytes,
                                                                       limit_at_start_)),
@@ -107,7 +106,7 @@ Result<io::Mapping*> SegmentPool::map_of(std::uint64_t index) {
     return maps_[which].get();
 }
 
-// Where the next segment goes: nobody else makes one there.
+// Reserves the slot of the next segment for the caller.
 std::uint64_t SegmentPool::new_slot_locked() {
     if (!vacant_.empty()) {
         const std::uint64_t index = vacant_.back();
@@ -119,8 +118,8 @@ std::uint64_t SegmentPool::new_slot_locked() {
     return segments_.size() - 1;
 }
 
-// A device that is full stays so. What the process may have changes: descriptors, the size of a file, memory.
-// `taken`: the value of `taken_` when this segment was requested. Later requests do not count as refused.
+// A full device stays full. Limits of the process may change: descriptors, file size, memory. `taken` is the value of
+// `taken_` at the request. Later requests do not count as refused.
 void SegmentPool::give_up_slot_locked(std::uint64_t index, const Status& why, std::uint64_t taken) noexcept {
     const bool of_the_process = why.sys_errno() == EFBIG || why.sys_errno() == EMFILE || why.sys_errno() == ENFILE ||
                                 why.sys_errno() == ENOMEM || why.sys_errno() == EAGAIN;
@@ -128,7 +127,7 @@ void SegmentPool::give_up_slot_locked(std::uint64_t index, const Status& why, st
     taken_when_refused_ = taken;
     if (!of_the_process) {
         limit_segments_ = std::min<std::uint64_t>(limit_segments_, index);
-        vacant_.clear();   // those below are not missed
+        vacant_.clear();   // the lower ones are not needed
     }
 }
 
@@ -138,7 +137,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
         {
             std::unique_lock lock(mutex_);
             ++taken_;
-            // The one that is being warmed is free, too: it must not be missed.
+            // The segment that is being warmed is free too; wait for it.
             const bool may_grow = take == Take::kAny && may_grow_locked();
             changed_.wait(lock, [&] { return !free_.empty() || !free_cold_.empty() || may_grow || !warming_; });
             if (!free_.empty() || !free_cold_.empty()) {
@@ -158,7 +157,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
                 segments_[index] = std::move(created).value();
             } else {
                 if (take == Take::kWarm) {
-                    // What goes straight to the target for want of a warm one is as good as in use: the next burst
+                    // A payload that bypasses the log for want of a warm segment counts as in use, so the next burst
                     // finds more.
                     most_in_use_ = std::min(limit_segments_,
                                             most_in_use_ +
@@ -171,7 +170,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
             call_toucher_locked();
         }
         if (begin_segment(*segment, log, order)) return segment;
-        // Its device fails: nobody gets it again.
+        // The segment's device fails. No log gets it again.
     }
 }
 
@@ -199,7 +198,7 @@ void SegmentPool::release(Segment* segment) {
         word(*segment, 0).store(0, std::memory_order_relaxed);
         raise_generation(*segment);
     });
-    // Nobody gets it again. Nor must recovery find it in use, should the device come back.
+    // No log gets the segment again, and recovery must not find it in use if the device comes back.
     if (fault != nullptr) (void)file_->punch(segment->index() * limits_.segment_bytes, limits_.segment_bytes);
     const std::lock_guard lock(mutex_);
     if (segment->pages_ == Segment::Pages::kNone) segment->pages_ = Segment::Pages::kWritten;
@@ -216,7 +215,7 @@ Status SegmentPool::write(const Segment& segment, std::uint64_t offset, std::spa
 
 void SegmentPool::make_warm(Segment& segment) noexcept {
     if (segment.warm()) return;
-    // A fault on a page of a disk's file that was never written costs twice what writing zeros first does.
+    // On a disk, a fault on a page that was never written costs twice as much as writing zeros first.
     if (segment.pages_ == Segment::Pages::kNone && !limits_.in_memory) {
         const std::uint64_t begin = segment.index() * limits_.segment_bytes;
         const std::uint64_t from = align_up(segment.tail, kZeros.size());
@@ -225,7 +224,7 @@ void SegmentPool::make_warm(Segment& segment) noexcept {
                 (limits_.segment_bytes - std::min(from, limits_.segment_bytes)) / kZeros.size(), io::Bytes(kZeros));
             (void)file_->write_gather_at(begin + from, zeros);
         } catch (const std::bad_alloc&) {
-            // Then its pages fault more slowly.
+            // Without zeros the pages fault more slowly.
         }
     }
     segment.mapping_->touch();
@@ -236,12 +235,12 @@ void SegmentPool::warm_up() {
     const std::lock_guard lock(mutex_);
     if (toucher_ || limits_.reserve_bytes == 0) return;
     try {
-        // Its place first: a thread that has begun would wait for the lock while its end is awaited under it.
+        // Allocate first: a thread that has begun waits for this lock, and could not be joined under it.
         auto thread = std::make_unique<std::jthread>();
         *thread = start_background_thread([this](const std::stop_token& stop) { touch(stop); });
         toucher_ = std::move(thread);
     } catch (const std::system_error&) {
-        // No thread to be had: pages fault when they are first stored to.
+        // Without a thread pages fault at the first store.
     }
 }
 
@@ -263,11 +262,11 @@ void SegmentPool::touch(const std::stop_token& stop) {
             }
         }
     } catch (const std::bad_alloc&) {
-        // No memory for more segments: those that there are stay as they are.
+        // No memory for more segments: keep the present ones.
     }
 }
 
-// Where the last one could not be had, not before somebody else has asked for one.
+// After a failed creation it waits until a log requests another segment.
 bool SegmentPool::wants_more_locked() const noexcept {
     const std::uint64_t ahead_max = std::min(reserve_bytes_.load(std::memory_order_relaxed),
                                              most_in_use_ * limits_.segment_bytes);
@@ -276,13 +275,13 @@ bool SegmentPool::wants_more_locked() const noexcept {
 
 bool SegmentPool::has_to_touch_locked() const noexcept { return !free_cold_.empty() || wants_more_locked(); }
 
-// It alone waits for that: whoever waits for room has changes far more often, and it would wake for nothing.
+// A condition variable of its own: `changed_` is notified far more often, and would wake this thread in vain.
 void SegmentPool::call_toucher_locked() noexcept {
     if (toucher_idle_ && has_to_touch_locked()) to_touch_.notify_one();
 }
 
-// Returns once there is something to do and nobody has asked for a segment for a while: whoever is in the middle of
-// writing needs the processors. False: the pool ends.
+// Waits until there is work, and no log has requested a segment for a while: a writer in a burst needs the processors.
+// Returns false if the pool ends.
 bool SegmentPool::await_quiet(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
     for (;;) {
         toucher_idle_ = true;
@@ -304,7 +303,7 @@ void SegmentPool::make_one_warm(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     if (!created) return give_up_slot_locked(index, created.status(), taken);
     ahead_bytes_ += limits_.segment_bytes;
-    // Below the warm ones: what was just used is better still.
+    // Below the warm ones: the segment used last is warmer still.
     free_.insert(free_.begin(), created.value().get());
     segments_[index] = std::move(created).value();
     show_locked();
@@ -324,7 +323,7 @@ void SegmentPool::warm_one_that_came_back(std::unique_lock<std::mutex>& lock) no
     changed_.notify_all();
 }
 
-// Giving back must not need memory.
+// `release` must not allocate memory.
 void SegmentPool::reserve_free_locked() {
     free_.reserve(segments_.capacity());
     vacant_.reserve(segments_.capacity());
@@ -370,7 +369,7 @@ std::uint64_t SegmentPool::free() const {
 
 void SegmentPool::forget_thread() noexcept {
     (void)toucher_.release();   // leaked on purpose: joining a thread of the parent is undefined
-    warming_ = false;           // what it was at is lost to this process
+    warming_ = false;           // its segment is lost to this process
 }
 
 }   // namespace forebay::log

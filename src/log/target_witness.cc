@@ -9,7 +9,7 @@ namespace forebay::log {
 
 void TargetWitness::resume(const TargetState& state) noexcept {
     state_ = state;
-    state_.in_flight = 0;   // whoever was at it has died
+    state_.in_flight = 0;   // their writer has died
 }
 
 void TargetWitness::open(io::TimesKind kind, const io::FileState& now, std::uint64_t mounts) noexcept {
@@ -57,7 +57,7 @@ void TargetWitness::add_sample(const WriteSample& sample) noexcept {
 void TargetWitness::begin_write(ByteRange range, std::span<const std::byte> sample) noexcept {
     change();
     state_.size_max = std::max(state_.size_max, range.end);
-    // Of no length: nobody can tell whether it has come, but what it may have overwritten is known.
+    // An empty sample proves nothing about the write, but the entry tells what the write may have overwritten.
     add_sample({range.begin, range.size(), sample_hash(sample), static_cast<std::uint16_t>(sample.size()),
                 /*ended=*/false});
 }
@@ -79,7 +79,7 @@ void TargetWitness::end_write(ByteRange range, bool written) noexcept {
     else if (!state_.resized) state_.size_min = std::max(state_.size_min, range.end);
 }
 
-// What of a write is cut off later is no sign of it any more.
+// Bytes that were cut off later are no sign of a write.
 void TargetWitness::forget_samples(ByteRange range) noexcept {
     for (WriteSample& sample : state_.samples)
         if (!range.intersect({sample.offset, sample.offset + sample.length}).empty()) sample.length = 0;
@@ -106,7 +106,7 @@ void TargetWitness::end_resize(bool done) noexcept {
     if (state_.in_flight > 0) --state_.in_flight;
     const std::optional<std::uint64_t> size = std::exchange(resizing_to_, std::nullopt);
     if (!done) forget_samples({0, kOffsetMax});
-    else if (size) state_.size_min = *size;   // writes that are under way can only make it longer
+    else if (size) state_.size_min = *size;   // writes in flight can only make it longer
 }
 
 void TargetWitness::note_external_writers() noexcept {
@@ -131,12 +131,12 @@ bool TargetWitness::rested(const io::FileState& now, std::uint64_t serial) noexc
     state_.busy = state_.resized = false;
     state_.rest = now;
     state_.size_min = state_.size_max = now.size;
-    // Of a writer that has died nobody knows what has come, nor what that has overwritten.
+    // A writer has died during its write: its bytes, and those it overwrote, are unknown.
     if (!std::ranges::all_of(state_.samples, [](const WriteSample& each) { return each.bytes == 0 || each.ended; }))
         state_.samples = {};
-    // What of a write was cut off again is none of its bytes.
+    // Bytes of a write that were cut off again do not count.
     for (WriteSample& sample : state_.samples)
-        if (sample.offset + sample.length > now.size) sample = {};   // somebody else has cut it
+        if (sample.offset + sample.length > now.size) sample = {};   // another program has cut it
         else sample.bytes = std::min(sample.bytes, now.size - sample.offset);
     return true;
 }

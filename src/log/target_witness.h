@@ -1,8 +1,8 @@
-// Keeps the account of what is done to a target, so that its state can be noted in the log before and after
-// (log/target_state.h).
+// Records the changes that a process makes to a target, for the target's state in the log (log/target_state.h).
 //
-// Whoever changes the target says so before and after; the state is to be stored in the log before the change begins.
-// Death at any instant then leaves a state that allows what was done, and no more. Pure; not thread-safe.
+// The caller reports each change before and after, and stores the state in the log before the change begins.
+// After a crash at any time the stored state then allows the changes that were made, and no others.
+// Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +16,41 @@ namespace forebay::log {
 class TargetWitness {
   public:
     [[nodiscard]] const TargetState& state() const noexcept { return state_; }
-    // Goes on from what was noted before.
+    // Continues from a state of an earlier process.
     void resume(const TargetState& state) noexcept;
-    // Nobody has written to it yet. From now on serials rise from the one before.
+    // Begins with an unwritten target. Serials continue to rise.
     void open(io::TimesKind kind, const io::FileState& now, std::uint64_t mounts = 0) noexcept;
-    // It has no times, or they cannot be had: nothing is told of it.
+    // The target has no usable times: the state says nothing.
     void give_up() noexcept;
 
-    // What has to be read before `range` is written: of the place, or of the target's end if the range lies behind it.
-    // Nothing if something tells the target from another file already, or if a write is under way.
+    // The range to read before `range` is written: its own place or, if that lies behind the end of file, the last
+    // page. Empty if a sample already identifies the target, or a write is in flight.
     [[nodiscard]] ByteRange to_be_seen_before(ByteRange range) const noexcept;
-    // `sample` is there; looked at when the serial was `serial`: counts if nothing has begun since. Is stored with what
-    // is noted next.
+    // Adds a sample of bytes that were read at `serial`; ignored if a change began since. The next note stores it.
     void saw(std::uint64_t offset, std::span<const std::byte> sample, std::uint64_t serial) noexcept;
 
-    // A write of `range` is about to begin, whose first bytes are `sample` (none: they cannot be had).
+    // A write of `range` is about to begin with the bytes `sample`; empty if they are unreadable.
     void begin_write(ByteRange range, std::span<const std::byte> sample) noexcept;
-    // One that has failed may have come in part, or not at all; and a server that fails may have lost what it took
-    // before. So nothing that was written is a sign any more.
+    // A failed write may have come in part, and a failing server may have lost earlier ones. So a failure drops all
+    // samples.
     void end_write(ByteRange range, bool written = true) noexcept;
-    // One more call of a write that has begun.
+    // Another system call of a write in flight is about to begin.
     void go_on() noexcept;
-    // Its size is about to be set; or a hole to be punched, which leaves the size.
+    // A change of size, or a hole that leaves the size, is about to begin.
     void begin_resize(std::uint64_t size) noexcept;
     void begin_punch(ByteRange range) noexcept;
-    void end_resize(bool done = true) noexcept;   // a failure: as of a write
+    void end_resize(bool done = true) noexcept;   // a failure counts as with a write
     void note_external_writers() noexcept;
-    // Another program has changed it. Nothing is looked at any more, so that no state of its own passes for this one's.
+    // Another program changed the target. The witness takes no state any more, so that none of that program's passes as
+    // ours.
     void others_changed() noexcept;
 
-    // Whether its state has to be looked at: nothing is under way, and something was.
+    // True if changes were made and none is in flight, so that `rested` needs the target's state.
     [[nodiscard]] bool to_be_looked_at() const noexcept;
-    // The next note goes to the other of the two places (log/target_state.h).
+    // Directs the next note to the other of the two places (log/target_state.h).
     void skip_serial() noexcept { ++state_.serial; }
-    // Looked at when the serial was `serial`: counts if nothing has begun since. The samples stay: a write that begins
-    // later, and of which nothing is there, does not make them come or go.
+    // Takes the state that was read at `serial`; ignored if a change began since. Samples stay: a later write of which
+    // nothing arrives does not change them.
     [[nodiscard]] bool rested(const io::FileState& now, std::uint64_t serial) noexcept;
 
   private:

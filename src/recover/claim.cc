@@ -11,7 +11,7 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
     Claim claim;
     std::set<io::Identity> known, wanted = named;
     for (;;) {
-        // Ascending, as everybody does; and never below the lock of an area.
+        // Every process locks in ascending order, and never below the lock of an area.
         for (const io::Identity& identity : wanted) {
             if (dry_run || !known.insert(identity).second) continue;
             auto lock = FileLock::take(areas, identity, patience);

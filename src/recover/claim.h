@@ -1,4 +1,4 @@
-// Files that a recovery, or a discard, has to itself, and what lies in the staging areas of them.
+// Claims files for a recovery or a discard, and lists the staging areas meanwhile. Blocks on file I/O and locks.
 #pragma once
 
 #include <functional>
@@ -16,20 +16,19 @@
 namespace forebay::recover {
 
 struct Claim {
-    std::vector<FileLock> locks;           // for as long as this lives
-    std::map<io::Identity, Status> busy;   // files that somebody else works on, and who
-    Inventory inventory;   // taken when all locks were had: of these files nothing in it changes any more
+    std::vector<FileLock> locks;           // end with this
+    std::map<io::Identity, Status> busy;   // files that another process works on, with the reason
+    Inventory inventory;                   // listed under all locks, so these files' logs do not change
 };
 
-// `named`: files known from the beginning. `concerned` tells which others, as an inventory shows. With `dry_run`
-// nothing is locked. `patience`: for each file, and each time that an area is listed. Errors: those of take_inventory
-// and of lock_all.
+// Locks the files `named`, and those that `concerned` finds in an inventory. With `dry_run` it locks no file.
+// `patience` applies to each file and to each listing of the areas. Errors: those of take_inventory and lock_all.
 [[nodiscard]] Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
                                   const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
                                   io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive);
 
-// Tells of the directories in the areas, and removes those in which nothing is left. Looks again for that: others may
-// have worked on other files of the same processes. If somebody else is at it, what is empty is left to the next one.
+// Reports the directories in the areas, as they are now, and removes empty ones of dead processes. If another recovery
+// holds the areas, it removes nothing.
 void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run,
              const IsAlive& is_alive, Report& report);
 

@@ -12,7 +12,7 @@ namespace {
 Status free_log(const FoundLog& found) {
     const bool alone = found.log->target.sharing.kind == log::Sharing::Kind::kAlone;
     FOREBAY_TRY(log::free_segments(*found.directory->pool, found.log->segments, found.log->durable && alone));
-    // With others the board has said that none of them counts; they must be gone when it goes.
+    // The board declared the group's logs dead. They must be gone durably before the board goes.
     if (found.log->durable && !alone) FOREBAY_TRY(found.directory->pool->sync());
     found.log->segments.clear();
     return Status::ok();
@@ -23,10 +23,10 @@ Status remove_if_there(io::Directory& directory, const std::string& name) {
     return removed.code() == Code::kNotFound ? Status::ok() : removed;
 }
 
-// The log before the ledger: a directory without log holds nothing.
+// The log goes before the ledger: a directory without log holds nothing.
 Status remove_directory(FoundDirectory& found) {
     found.pool.reset();
-    // What was not a process's yet when it was looked at may be now.
+    // A process may have claimed the directory since it was read.
     const auto ended = found.directory->keep_free(std::string(area::kAliveFile));
     if (!ended) return ended.status().with_context("remove " + found.path());
     for (const FoundBoard& board : found.boards) FOREBAY_TRY(remove_if_there(*found.directory, board.name));
@@ -92,7 +92,7 @@ void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
             return log.segments.empty() || log.target.path.empty();
         });
         if (!empty || !directory->journals.empty()) continue;
-        // Its board tells what logs in other directories mean, as long as they are there.
+        // The board gives meaning to logs in other directories while they exist.
         const bool wanted = std::any_of(
             inventory.sessions.begin(), inventory.sessions.end(), [&](const Session& session) {
                 return session.board_at == directory.get() &&

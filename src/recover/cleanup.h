@@ -1,8 +1,8 @@
-// Giving back logs that are not needed any more, and removing what dead processes have left.
+// Gives back logs that are not needed, and removes directories of dead processes. Blocks on file I/O.
 //
-// Each step leaves a state from which the next recovery goes on: the log of one process loses its oldest segments
-// first, and what is left of it, replayed again, changes nothing. The logs of several processes are declared dead on
-// their board first; those of the others go before that of the process that commits, and the board goes last.
+// After a crash at any step the next recovery continues. The log of one process loses its oldest segments first, and a
+// replay of the rest changes nothing. The board declares the logs of several processes dead first. The log of the
+// process that commits goes after the others', and the board last.
 #pragma once
 
 #include "base/status.h"
@@ -11,20 +11,20 @@
 
 namespace forebay::recover {
 
-// The file has, durably, what the logs of `session` would give it; or nobody wants that any more.
+// Call when the file durably has all that the logs of `session` hold, or when the user gives it up.
 [[nodiscard]] Status give_back_logs(const Session& session);
 
-// Nobody needs the undo journals of these ranks any more, nor their logs. The logs go first.
+// Call when the undo journals of these ranks are not needed. Their logs go first.
 [[nodiscard]] Status give_back_team(const TeamSession& team);
 
-// Removes a dead process's directory whatever its log is; what in it is not forebay's keeps it.
+// Removes a dead process's directory with its log unread. Fails if a file in it is not forebay's.
 [[nodiscard]] Status remove_unread(FoundDirectory& found);
 
-// Notes in the report which directories are at work, and which were not looked into.
+// Reports the directories of living processes, and those that were refused.
 void tell_of_directories(const Inventory& inventory, Report& report);
 
-// Removes the directories of dead processes in whose logs nothing is left, and notes them. With `dry_run` notes those
-// that have no logs now. What cannot be removed is noted, and kept.
+// Removes directories of dead processes whose logs are empty, and reports them. With `dry_run` it only reports them.
+// Reports failures.
 void remove_directories(Inventory& inventory, bool dry_run, Report& report);
 
 }   // namespace forebay::recover

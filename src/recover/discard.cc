@@ -99,7 +99,7 @@ class Discarding {
         return file;
     }
 
-    // A log that cannot be read has no sessions; whoever names its directory means all of it.
+    // An unreadable log has no sessions. Its directory's name stands for all of it.
     void remove_unreadable(Inventory& inventory) {
         std::erase_if(inventory.directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
             const Code code = directory->refused.code();
@@ -113,7 +113,7 @@ class Discarding {
         });
     }
 
-    // Of the named files and directories: the processes that still use them.
+    // Reports the living processes that use the named files and directories.
     void tell_of_living(const Inventory& inventory, Report& users) const {
         std::vector<Wanted> asked = request_.files;
         for (const std::string& path : request_.paths) asked.push_back({{}, path});

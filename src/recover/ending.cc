@@ -30,7 +30,7 @@ void await_ending(std::span<io::Directory* const> areas, const std::set<io::Iden
     const auto until = Clock::now() + patience.at_most.value_or(kForEver);
     for (io::Directory* const area : areas) {
         const auto names = area->list();
-        if (!names) continue;   // recovery tells why
+        if (!names) continue;   // recovery reports why
         for (const std::string& name : names.value()) {
             const auto owner = area::owner_of_directory(name);
             if (!owner || area::sight_of(*owner) != area::Sight::kEnding) continue;

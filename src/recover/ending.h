@@ -1,5 +1,4 @@
-// Processes that are ending, and have not come to their end: one of their threads may be in a call that does not
-// return, and may still write to a file.
+// Processes that are ending: one of their threads may be in a call that does not return, and may still write to a file.
 #pragma once
 
 #include <functional>
@@ -14,14 +13,13 @@
 
 namespace forebay::recover {
 
-// How the process whose directory this is uses the file: by its ledger, or, where that does not tell, by its log. An
-// error: neither tells, or the system lacks what it takes to look (lacks_resources). With `path` a file that was opened
-// by this path counts, too.
+// How the owner of `directory` uses the file, from its ledger or, failing that, its log. A file opened by `path`, if
+// given, counts too. Errors: neither tells, or descriptors or memory are lacking (lacks_resources).
 [[nodiscard]] Result<ledger::FileUse> use_of(io::Directory& directory, const io::Identity& identity,
                                              std::string_view path = {});
 
-// Waits until no process that is seen to be ending has one of `files` open; of all files, if there are none. At most so
-// long; those that are left then are reported as living. `waiting` is told of each process, before. Blocks.
+// Waits until no ending process has one of `files` open; with no files, any file. Calls `waiting` before each wait.
+// Returns at the latest after `patience`; recovery then reports the rest as living. Blocks.
 void await_ending(std::span<io::Directory* const> areas, const std::set<io::Identity>& files,
                   io::Directory::Patience patience,
                   const std::function<void(const area::ProcessIdentity& process)>& waiting);

@@ -16,7 +16,7 @@ namespace {
 // Followed by the number of the process that has the lock.
 constexpr std::string_view kHolder = "by-";
 
-// Those that the lock has told of; whoever calls has it.
+// Removes the names of earlier holders. The caller has the lock.
 void forget_holders(io::Directory& directory, const std::string& but = {}) {
     const auto names = directory.list();
     if (!names) return;
@@ -38,7 +38,7 @@ std::string FileLock::name(const io::Identity& identity) {
 }
 
 Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patience patience) const {
-    // Whoever ends removes the directory, so what was locked may be gone: then a file cannot be made in it any more.
+    // A holder removes the directory at its end. If the locked one is gone, no file can be created in it: try again.
     for (;;) {
         auto made = area.create_directory(name_);
         if (!made && made.status().code() != Code::kAlreadyExists) return made.status();
@@ -64,7 +64,7 @@ Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patien
 Result<FileLock> FileLock::take(std::span<io::Directory* const> areas, const io::Identity& identity,
                                 io::Directory::Patience patience) {
     FileLock self(name(identity));
-    // In one order for everybody, so that nobody waits for each other.
+    // All processes lock in one order, so none wait for each other.
     std::vector<io::Directory*> ordered(areas.begin(), areas.end());
     std::sort(ordered.begin(), ordered.end(),
               [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });
@@ -84,7 +84,7 @@ FileLock::~FileLock() {
             (void)held->area->remove_directory(name_);
         }
     } catch (const std::bad_alloc&) {
-        // As if it had been killed: the lock ends all the same, and the next one removes what is left.
+        // As after a kill: the lock ends, and the next holder removes the rest.
     }
 }
 

@@ -1,9 +1,9 @@
-// Excludes all other recoveries of one file on this node, while its target is being written too.
+// A lock that excludes other recoveries of one file on this node, also while the target is written.
 //
-// The lock is a directory `recovering-<device>-<inode>` in each staging area. Its holder locks it (flock) and names its
-// own process in a file in it. The lock ends with the process; the next recovery takes over or removes the directory of
-// a killed one. So a recovery that hangs in a target keeps other recoveries from that file only. Blocks on file I/O,
-// and for others' locks as long as `patience` says. Not thread-safe.
+// The lock is a locked (flock) directory `recovering-<device>-<inode>` in each staging area, with a file that names the
+// holder. It ends with the process; the next recovery takes over or removes the directory of a killed one. So a
+// recovery that hangs in a target blocks other recoveries of that file only. Blocks on file I/O, and for other holders
+// up to `patience`. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ inline constexpr std::string_view kFileLockPrefix = "recovering-";
 
 class FileLock {
   public:
-    // kUnavailable, with the number of the process: somebody else has it. Other errors are those of the areas.
+    // Errors: kUnavailable with the holder's number; those of the areas.
     [[nodiscard]] static Result<FileLock> take(std::span<io::Directory* const> areas, const io::Identity& identity,
                                                io::Directory::Patience patience);
     ~FileLock();
@@ -43,7 +43,7 @@ class FileLock {
     std::vector<Held> held_;
 };
 
-// Removes what killed recoveries have left of such locks. Best effort.
+// Removes the directories that killed recoveries left. Ignores failures.
 void remove_dead_file_locks(io::Directory& area);
 
 }   // namespace forebay::recover

@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kMember = "member-", kDone = "done", kClosed = "closed", kBegun = "begun";
 constexpr std::size_t kCopyBytes = 1 << 20;
 
-// That a copy is whole is said in the copy itself, between its states and its path, last of all.
+// A complete copy has this mark between its states and its path, written last.
 constexpr std::uint64_t kWholeAt = 512, kWholeMagic = 0x31304c4c4f544246;   // "FBTOLL01" in memory
 using Whole = std::array<std::byte, 64>;
 constexpr std::size_t kWholeChecksumAt = 56;
@@ -32,7 +32,7 @@ Whole encode_whole(std::uint64_t bytes, std::uint64_t wrote_ns) {
     return whole;
 }
 
-// When it was certainly at work; nothing: the copy is not whole.
+// The time in the mark; none if the copy is incomplete.
 Result<std::optional<std::uint64_t>> read_whole(io::File& file) {
     Whole whole{};
     const auto bytes = file.size();
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
                                                    std::uint64_t team, bool create, io::Directory::Patience patience) {
     std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team), team));
     io::Directory& at = *self->home_;
-    // Somebody else may bring the file home, and remove it, between looking for it and having its lock.
+    // Another recovery may remove the directory between the look and the lock.
     for (;;) {
         if (create) {
             auto made = at.create_directory(self->name_);
@@ -107,7 +107,7 @@ Result<bool> Gathering::done() { return is_there(kDone); }
 Result<bool> Gathering::closed() { return is_there(kClosed); }
 Status Gathering::set_closed() { return put(kClosed); }
 
-// As in a segment's header. One without a state was just being made: nothing had been written.
+// As in a segment's header. A file without a state was just created: nothing was written.
 Result<std::optional<log::TargetState>> Gathering::begun() {
     const auto file = directory_->open_file(std::string(kBegun), io::OpenMode::kRead);
     if (file.status().code() == Code::kNotFound) return std::optional<log::TargetState>();
@@ -147,7 +147,7 @@ Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wr
         const auto whole = read_whole(*copy.value());
         if (!whole) return whole.status();
         if (whole.value()) return promise();
-        // A recovery was killed at it, and may have promised: the name stays.
+        // A killed recovery may have promised this copy: keep its name.
         FOREBAY_TRY(copy.value()->resize(0));
     } else if (copy.status().code() == Code::kNotFound) {
         copy = directory_->open_file(name, io::OpenMode::kCreateNew);
@@ -166,7 +166,7 @@ Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wr
     FOREBAY_TRY(copy.value()->sync());
     FOREBAY_TRY(directory_->sync());
     FOREBAY_TRY(home_->sync());
-    // Before it counts: from then on another node may bring the file home, and remove all this.
+    // Before it counts: from then on another node may recover the file and remove all copies.
     FOREBAY_TRY(promise());
     FOREBAY_TRY(copy.value()->write_at(kWholeAt, encode_whole(bytes.value(), wrote_ns)));
     return copy.value()->sync();

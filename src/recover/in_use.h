@@ -1,4 +1,4 @@
-// Which processes at work have a file open for writing, for whoever asks about that file.
+// Finds the living processes that have a file open for writing.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace forebay::recover {
 
-// Names in `report.living` the directories of the processes that have one of `files` open, and no others; a file of
-// which nothing else is reported is refused as in use. A directory that does not tell is reported as refused. A file
-// without an identity counts by its path.
+// Puts into `report.living` only the directories of processes that have one of `files` open, and reports such a file as
+// in use if nothing else was reported of it. A directory that does not tell is reported as refused. A file without an
+// identity counts by its path.
 void tell_of_users(const Inventory& inventory, std::span<const Wanted> files, Report& report);
 
-// Whether a process at work has the file open for writing: by its ledger, or, where that does not have all files, by
-// its log. An error: nobody can tell.
+// Returns true if a living process has the file open for writing, from its ledger or, if that lacks files, its log.
+// Error: unknown.
 [[nodiscard]] Result<bool> has_open(const FoundDirectory& directory, const Wanted& file);
 
 }   // namespace forebay::recover

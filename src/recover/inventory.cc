@@ -30,7 +30,7 @@ Status look_for_journals(FoundDirectory& found) {
             continue;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
-        // The process died when it had just begun to make it, and nothing was written to the target.
+        // The process died while it created the journal, before it wrote to the target.
         const auto bytes = file.value()->size();
         if (!bytes) return bytes.status();
         if (bytes.value() < undo::kUndoFrontBytes) continue;
@@ -55,7 +55,7 @@ Status look_for_boards(FoundDirectory& found) {
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         auto read = group::read_board(*file.value());
-        // The process died when it had just begun to make it: nobody has seen it, and nothing was staged.
+        // The process died while it created the board: no process used it, and nothing was staged.
         if (read.status().code() == Code::kNotFound) {
             found.unfinished.push_back(name);
             continue;
@@ -98,12 +98,12 @@ void look_into(FoundDirectory& found, const IsAlive& is_alive) {
     if (!found.alive) found.refused = look_into_dead(found);
 }
 
-// Logs by file and group; one that belongs to no group is a session of its own.
+// Groups logs by file and group; a log without a group is a session of its own.
 void make_sessions(Inventory& inventory) {
     std::map<std::tuple<io::Identity, std::uint64_t>, std::size_t> groups;
     for (const auto& directory : inventory.directories) {
         for (log::ScannedLog& log : directory->logs) {
-            if (log.target.path.empty()) continue;   // segments that were taken, and nothing written yet
+            if (log.target.path.empty()) continue;   // a taken segment without an open record
             const io::Identity identity{log.target.device, log.target.inode};
             const bool alone = log.target.sharing.kind == log::Sharing::Kind::kAlone;
             const auto known = alone ? groups.end() : groups.find({identity, log.target.sharing.group});
@@ -149,7 +149,7 @@ void make_teams(Inventory& inventory) {
             team->members.push_back({directory.get(), journal.name});
         }
     }
-    // By then no session moves any more.
+    // From here on no session moves.
     for (TeamSession& team : inventory.teams)
         for (const Session& session : inventory.sessions)
             if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes && session.identity == team.identity &&
@@ -173,7 +173,7 @@ FoundJournal& TeamSession::journal_of(const Member& member) {
 const FoundDirectory* Inventory::living_user_of(const io::Identity& identity) const {
     for (const auto& directory : directories) {
         if (!directory->alive) continue;
-        if (directory->files_without_slot > 0) return directory.get();   // nobody can tell
+        if (directory->files_without_slot > 0) return directory.get();   // it may be among them
         for (const ledger::FileCounters& file : directory->open_files)
             if (file.device == identity.device && file.inode == identity.inode) return directory.get();
     }
@@ -228,7 +228,7 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
             found->name = name;
             found->process = *owner;
             look_into(*found, is_alive);
-            // It went away in the meantime.
+            // Removed meanwhile.
             if (!found->refused && found->refused.code() == Code::kNotFound) continue;
             inventory.directories.push_back(std::move(found));
         }

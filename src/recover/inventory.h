@@ -1,9 +1,8 @@
-// What lies in staging areas: process directories, their logs, and which of those belong together.
+// The contents of staging areas: process directories, their logs, and which logs belong together.
 //
-// Only what is safe to look at is opened: an area, a directory or a file that is a symbolic link, belongs to somebody
-// else or can be written by others is refused, with the reason. Logs are scanned of dead processes only; of living
-// ones the ledger tells which files they have open. Nothing is changed.
-// Blocks on reads. Ownership: the inventory owns what it has opened; sessions point into its directories.
+// It opens only safe entries: it refuses an area, directory or file that is a symbolic link, belongs to another user or
+// is writable by others. It scans the logs of dead processes; of living ones it reads the ledger. It changes nothing.
+// Blocks on reads. Ownership: the inventory owns all that it opened; sessions point into its directories.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +25,14 @@ namespace forebay::recover {
 
 struct FoundBoard {
     std::string name;
-    std::uint64_t log = 0;   // the drainer's
+    std::uint64_t log = 0;   // of the drainer
     group::BoardView board;
 };
 
 // The undo journal of a rank (undo/undo_format.h).
 struct FoundJournal {
     std::string name;
-    std::uint64_t log = 0;   // the number of the file's log in this directory
+    std::uint64_t log = 0;   // number of the file's log in this directory
     std::unique_ptr<io::File> file;
     undo::UndoView view;
 };
@@ -43,38 +42,37 @@ struct FoundDirectory {
     std::string name;                           // in the area
     std::unique_ptr<io::Directory> directory;   // null if it was refused
     area::ProcessIdentity process;
-    bool alive = false;                             // by the lock in it (area/process.h); also if it was refused
-    Status refused;                                 // why it was not looked into
-    std::vector<ledger::FileCounters> open_files;   // as the ledger has them, if it can be read
-    bool has_ledger = false;                        // it can
+    bool alive = false;                             // by its lock (area/process.h), also if it was refused
+    Status refused;                                 // why it was not read
+    std::vector<ledger::FileCounters> open_files;   // from the ledger, if readable
+    bool has_ledger = false;                        // the ledger is readable
     std::uint64_t files_without_slot = 0, wrote_ns = 0;
-    // Of a dead process:
+    // For a dead process:
     std::unique_ptr<io::File> pool;   // null: there is no log
     std::vector<log::ScannedLog> logs;
     std::vector<FoundBoard> boards;
     std::vector<FoundJournal> journals;
-    std::vector<std::string> unfinished;   // boards whose maker died before anybody had seen them: no more than names
+    std::vector<std::string> unfinished;   // boards whose maker died before a process used them: names only
 
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
 
-// One log, and the directory that it lies in.
 struct FoundLog {
     FoundDirectory* directory = nullptr;
     log::ScannedLog* log = nullptr;
 };
 
-// What is left of the time in which one file was open for writing: one log, or those of all processes of the node that
-// wrote it together.
+// The logs of one time in which a file was open for writing: of one process, or of all processes of the node that wrote
+// it together.
 struct Session {
     io::Identity identity;   // of the target
-    io::Identity logged;     // the same, unless its file system was mounted again since and somebody vouches for it
+    io::Identity logged;     // as logged; differs after --accept-moved only
     std::string path;
     log::Sharing sharing;
-    std::vector<FoundLog> logs;           // that of the process that commits first, if it is there
-    FoundDirectory* board_at = nullptr;   // null: no board, or none needed
+    std::vector<FoundLog> logs;           // the committing process's log is first, if present
+    FoundDirectory* board_at = nullptr;   // null: there is no board, or none needed
     FoundBoard* board = nullptr;
-    // Those that nobody else has to do with, or, of a file of several nodes, those of one run.
+    // True for the session itself and, for a file of several nodes, for the sessions of one run.
     [[nodiscard]] bool same_run(const Session& other) const noexcept {
         return this == &other ||
                (sharing.kind == log::Sharing::Kind::kSeveralNodes && other.sharing.kind == sharing.kind &&
@@ -82,22 +80,21 @@ struct Session {
                 board->board.team == other.board->board.team);
     }
     [[nodiscard]] const log::Birth& born() const noexcept { return logs.front().log->target.born; }
-    bool has_drainer = true;   // the log of the process that commits is there
-    // Of durable logs of several processes (stated.h):
+    bool has_drainer = true;   // the committing process's log is present
+    // For durable logs of several processes (stated.h):
     bool durable_group = false;
-    bool unwritten = false;   // nobody had come to write anything
-    Status missing, damage;   // of what is stated
+    bool unwritten = false;   // no process had written yet
+    Status missing, damage;   // of the stated records
 };
 
-// The same for a file that several nodes wrote with nodes=consistent: the undo journals that are here, and the sessions
-// of its logs.
+// A file that several nodes wrote with nodes=consistent: its undo journals here, and the sessions of its logs.
 struct TeamSession {
     std::uint64_t team = 0;
     io::Identity identity;
     std::string path;
     struct Member {
         FoundDirectory* directory = nullptr;
-        std::string journal;   // its name there
+        std::string journal;   // its name in the directory
     };
     std::vector<Member> members;
     std::vector<const Session*> sessions;
@@ -105,7 +102,7 @@ struct TeamSession {
     [[nodiscard]] static FoundJournal& journal_of(const Member& member);
 };
 
-// Whether a process is seen to run: of those whose directory has no lock that would tell (area/process.h).
+// Tells whether a process runs, if its directory has no lock (area/process.h).
 using IsAlive = area::IsSeenRunning;
 
 struct Inventory {
@@ -113,24 +110,23 @@ struct Inventory {
     std::vector<Session> sessions;   // by file, in order of directories
     std::vector<TeamSession> teams;
 
-    // Of the nodes that wrote a file together with these logs, how many have left logs here.
+    // The number of nodes that wrote the file together with this session and have left logs here.
     [[nodiscard]] std::size_t nodes_here(const Session& session) const;
 
-    // One that took part in a file. By the lock in its directory; if that is not here, by whether it is seen to run.
+    // Liveness by the lock in the process's directory or, if that is not here, by `is_seen`.
     [[nodiscard]] bool is_alive(const area::ProcessIdentity& process, const IsAlive& is_seen) const;
 
-    // A living process has the file open, as far as its ledger tells.
+    // A living process that has the file open, or whose ledger does not have all files; null: none.
     [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;
 };
 
-// A process that has come to the areas, or has opened the file, since an inventory was taken. Empty: none has, as far
-// as ledgers tell. An error: an area or a directory cannot be looked into.
+// A process that uses the file now: it came to the areas, or opened the file, after an inventory was taken. Empty if
+// ledgers show none. Error: an area or a directory is unreadable.
 [[nodiscard]] Result<std::optional<area::ProcessIdentity>> user_now(std::span<io::Directory* const> areas,
                                                                     const io::Identity& identity,
                                                                     const IsAlive& is_alive);
 
-// Of all process directories in `areas`, each of which is a `forebay-<uid>`, open. The error is that of an area that
-// must not be trusted or cannot be listed.
+// Lists `areas`, each an open `forebay-<uid>`. Error: an area is not trusted or not listable.
 [[nodiscard]] Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive);
 
 }   // namespace forebay::recover

@@ -14,9 +14,9 @@ namespace forebay::recover {
 
 namespace {
 
-// A change within the same tick of the file system's clock as a listing might not show. Far more than a tick.
+// A change within one tick of the file system's clock after a listing may not show. Far more than a tick.
 constexpr std::uint64_t kTickNs = 50'000'000;
-// Others who look at the file at the same time have it locked for a moment.
+// Other processes lock the file for a moment to look at it.
 constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
 
 }   // namespace
@@ -25,14 +25,14 @@ void Leftovers::note(Area& area, const std::string& name, const area::ProcessIde
     ProcessDirectory found = judge(*area.directory, name, owner);
     if (found.state == ProcessDirectory::State::kUnknown) note_failure(found.path, found.unread);
     if (found.state == ProcessDirectory::State::kLiving || found.state == ProcessDirectory::State::kUnknown)
-        area.living[name] = owner;   // to be looked at again
+        area.living[name] = owner;   // look again
     if (found.state != ProcessDirectory::State::kDead) return;
     if (!area.is_ours && found.unread.is_ok())
         found.unread = check_trusted(*area.directory, ".", io::Facts::Kind::kDirectory);
     area.dead[name] = std::move(found);
 }
 
-// An area that is gone holds nothing.
+// A missing area holds nothing.
 void Leftovers::note_failure(const std::string& path, const Status& why) {
     if (why.is_ok() || why.sys_errno() == ENOENT || why.sys_errno() == ENOTDIR) return;
     if (lacks_resources(why)) {
@@ -45,7 +45,7 @@ void Leftovers::note_failure(const std::string& path, const Status& why) {
     unseen_.push_back(std::move(unseen));
 }
 
-// True: it has changed, and was listed.
+// Returns true if the area had changed and was listed.
 bool Leftovers::look_into(Area& area) {
     const auto facts = area.directory->facts(".");
     const bool unchanged = facts && area.seen_change_ns != 0 && facts.value().modified_ns == area.seen_change_ns;
@@ -54,7 +54,7 @@ bool Leftovers::look_into(Area& area) {
                                  : area.directory->list();
     if (!unchanged && facts && names) {
         ++listings_;
-        // Just changed: it may change again without showing.
+        // It changed just now, and may change again without a new time.
         area.seen_change_ns = facts.value().modified_ns + kTickNs < now ? facts.value().modified_ns : 0;
         const std::set<std::string> there(names.value().begin(), names.value().end());
         std::erase_if(area.dead, [&](const auto& known) { return !there.contains(known.first); });
@@ -85,7 +85,7 @@ void Leftovers::find_areas(bool others) {
         const auto facts = directory->facts(".");
         if (!facts) return note_failure(directory->name(), facts.status());
         const bool is_ours = check_trusted(*directory, ".", io::Facts::Kind::kDirectory).is_ok();
-        directory->rest();   // the process keeps no descriptor of what others have left
+        directory->rest();   // keep no descriptor open
         areas_.push_back({std::move(directory), is_ours, facts.value().owner, 0, {}, {}});
     };
     if (!own_found_) {
@@ -140,7 +140,7 @@ Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Ident
     for (const Area& area : areas_)
         for (const auto& [name, owner] : area.living) {
             const auto directory = area.directory->open_directory(name);
-            // An engine of this process that was given up has HDF5's lock, as long as a write of it may come.
+            // An abandoned engine of this process holds HDF5's lock while one of its writes may come.
             if (!directory && locked && self && owner == self.value()) continue;
             if (!directory && lacks_resources(directory.status())) return directory.status();
             if (!directory) continue;   // it has ended
@@ -150,7 +150,7 @@ Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Ident
             Unsettled found{Unsettled::Why::kLeft, owner, directory.value()->name()};
             if (self && owner == self.value()) {
                 if (use && use.value() == ledger::FileUse::kLeft) return std::optional(found);
-                continue;   // it is open through another library, or another session
+                continue;   // open through another library or session
             }
             const area::Sight sight = area::sight_of(owner);
             if (sight == area::Sight::kEnding) found.why = Unsettled::Why::kEnding;
@@ -214,7 +214,7 @@ std::vector<io::Directory*> Leftovers::ours() const {
     return directories;
 }
 
-// Some of it is gone now.
+// Entries may be gone now.
 void Leftovers::look_again() {
     for (Area& area : areas_) {
         area.dead.clear();
@@ -239,9 +239,9 @@ Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file,
     look_again();
     if (!report) return report.status();
     if (report.value().files.empty()) return std::optional<FileReport>();
-    // Nodes that are played on one machine have a report each: what is left undone counts, else all that was done.
+    // Nodes simulated on one machine have a report each. Unfinished work counts first, otherwise the sum.
     auto& files = report.value().files;
-    // A log of another file, whose inode number was given again.
+    // The log is of another file whose inode number was reused.
     std::erase_if(files, [](const FileReport& one) {
         return one.outcome == Outcome::kRefused && one.reason == Reason::kReplaced;
     });
@@ -250,7 +250,7 @@ Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file,
         return one.outcome == Outcome::kRefused || one.outcome == Outcome::kWaiting || one.outcome == Outcome::kFailed;
     });
     if (undone != files.end()) return std::optional(*undone);
-    // The one that has most to tell speaks for all.
+    // The weightiest report stands for all.
     const auto weight = [](const FileReport& one) {
         return one.outcome == Outcome::kRecovered ? 2 : one.outcome == Outcome::kRolledBack ? 1 : 0;
     };

@@ -1,11 +1,10 @@
-// What dead processes have left on this node, as an engine asks before it uses a file.
+// The leftovers of dead processes on this node, for an engine that is about to use a file.
 //
-// Cheap when there is nothing: a staging area is listed again only when it has changed, of each living process only the
-// lock is asked for, and of a directory that a dead process has left only the beginnings of the segments are read,
-// once. Recovery itself is that of recovery.h; it waits for another one of the same file as long as `patience` says,
-// and for none of another file. The areas of other users in the same staging directory are looked at, too, where they
-// can be listed: root sees them all. Of those only what is about files of that user counts: nobody keeps others from
-// their files by what he claims. Blocks on file I/O. Thread-safety: one call at a time.
+// Cheap if there are none: it lists an area only after a change, asks living processes' locks only, and reads the
+// segments' beginnings once for each dead process. It also reads other users' areas in the same staging directory, if
+// listable. There only logs of that user's own files count, so no user can block others' files by a claim. Recovery
+// (recovery.h) waits for another recovery of the same file up to `patience`. Blocks on file I/O. Thread-safety: one
+// call at a time.
 #pragma once
 
 #include <chrono>
@@ -26,65 +25,64 @@ namespace forebay::recover {
 
 class Leftovers {
   public:
-    // The folder `forebay-<uid>`, or null while there is none.
+    // Finds the folder `forebay-<uid>`; null if there is none.
     using FindArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    // Those of others.
+    // Finds those of other users.
     using FindAreas = std::function<std::vector<std::unique_ptr<io::Directory>>()>;
     Leftovers(FindArea find_area, FindAreas find_others, io::Directory::Patience patience)
         : find_area_(std::move(find_area)), find_others_(std::move(find_others)), patience_(patience) {}
 
-    // Whether the last look found a directory that a dead process has left, or one that cannot be looked into. Does not
-    // look: `unsettled` has.
+    // True if the last look found a directory that a dead process left or that is unreadable. Does not look itself.
     [[nodiscard]] bool found_any() const noexcept;
-    // Whether a dead process may have left something of this file, which belongs to this user. An error: the system
-    // lacks what it takes to look.
+    // True if a dead process may have left records of this file, which user `owner` owns. Error: descriptors or memory
+    // are lacking.
     [[nodiscard]] Result<bool> concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born = {});
 
-    // A process that is not known to be dead, this one included, has a log of the file, and may still write to the
-    // file. A process at work that has the file open is none: docs/consistency.md, "Other processes".
+    // A process, perhaps this one, that is not known to be dead and has a log of the file, which it may still write. A
+    // process at work that has the file open does not count: docs/consistency.md, "Other processes".
     struct Unsettled {
         enum class Why : std::uint8_t {
-            kEnding,   // it is ending, and may have a thread in a call that does not return
-            kLeft,     // it has closed the file, or given it up, with bytes that are in its log only
-            kUntold,   // it cannot be seen, and does not hold the file's lock, which has been had (`locked`): the locks
-                       // of a process that ends go in any order. It may also do without locks
+            kEnding,   // a thread of the ending process may be in a call that does not return
+            kLeft,     // it closed or gave up the file with bytes in its log only
+            kUntold,   // invisible, and does not hold the file's lock (`locked`): an ending process drops
+                       // its locks in any order, and others use none
         };
         Why why = Why::kEnding;
         area::ProcessIdentity process;
-        std::string directory;   // its path; as long as the lock in it is held, this holds
+        std::string directory;   // path; valid while its lock is held
     };
-    // The first such process. Looks again. An error as above.
+    // The first such process, after a new look. Errors as above.
     [[nodiscard]] Result<std::optional<Unsettled>> unsettled(const io::Identity& identity, bool locked);
-    // Whether a process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not
-    // in it. Looks again.
+    // True if a process, dead or alive, may have bytes that are not in the file, or in a file of this path. Looks
+    // again.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
-    // A directory that has something of this file, and cannot be used; null: none has.
+    // An unusable directory with records of this file; null: none.
     [[nodiscard]] const ProcessDirectory* unread(const io::Identity& identity, std::uint64_t owner,
                                                  const log::Birth& born = {});
-    // Directories, and staging areas (without a process), whose content is unknown, each once.
+    // Unreadable directories, and staging areas (without a process), each reported once.
     [[nodiscard]] std::vector<ProcessDirectory> new_unread();
-    // A dead process has left a log of a file of this name that is another one: it was replaced, or its file system was
-    // mounted again, and then the file has not what the log holds. The directory of the process; empty: none.
+    // The directory of a dead process whose log is of another file with this name; empty: none. The file was replaced,
+    // or its file system was mounted again, and the file then lacks the log's bytes.
     [[nodiscard]] std::string stranded(const io::Identity& identity, const std::string& path,
                                        const log::Birth& born = {});
-    // Brings it home; through `descriptor`, which the caller has locked for writing, if there is one. No report: there
-    // was nothing after all, or only what cannot be read (`unread`).
+    // Recovers the file, through `descriptor` if the caller has locked that for writing. No report: there was nothing
+    // to do, or only unreadable directories (`unread`).
     [[nodiscard]] Result<std::optional<FileReport>> recover(
         const Wanted& file, const std::shared_ptr<io::Descriptor>& descriptor = nullptr);
-    // The file has been made or emptied: what a log still holds of it, or of one that had its number, is void. With
-    // `only_ask`: whether that could be done.
+    // Voids logs of the file, or of an earlier file with its number: it was created or emptied. With `only_ask` it only
+    // checks that this is possible.
     [[nodiscard]] Status void_log(const Wanted& file, bool only_ask = false);
 
-    // For tests: how often the areas were listed.
+    // For tests: the number of listings.
     [[nodiscard]] std::uint64_t listings() const noexcept { return listings_; }
 
   private:
     struct Area {
         std::unique_ptr<io::Directory> directory;
-        bool is_ours = false;   // what lies there may be brought home
+        bool is_ours = false;   // logs there may be recovered
         std::uint64_t owner = 0;
-        std::uint64_t seen_change_ns = 0;                      // as it was listed; 0: list it again
-        std::map<std::string, area::ProcessIdentity> living;   // by directory, when last looked at
+        std::uint64_t seen_change_ns = 0;                      // at the last listing; 0: list again
+        std::map<std::string, area::ProcessIdentity> living;   // by directory, at the last look
         std::map<std::string, ProcessDirectory> dead;
     };
 
@@ -100,12 +98,12 @@ class Leftovers {
 
     FindArea find_area_;
     FindAreas find_others_;
-    const io::Directory::Patience patience_;   // with another recovery of the same file
+    const io::Directory::Patience patience_;   // for another recovery of the same file
     std::vector<Area> areas_;
     bool own_found_ = false, others_found_ = false;
-    std::set<std::string> told_;             // directories that were told as unread
-    std::vector<ProcessDirectory> unseen_;   // areas that cannot be looked into
-    Status lacking_;                         // what the last look could not do for want of descriptors or memory
+    std::set<std::string> told_;             // directories reported as unread
+    std::vector<ProcessDirectory> unseen_;   // unreadable areas
+    Status lacking_;                         // lack of descriptors or memory in the last look
     std::uint64_t listings_ = 0;
 };
 

@@ -1,8 +1,7 @@
 // The checksum of HDF5's own structures: Bob Jenkins' lookup3, "hashlittle" with an initial value of 0.
 //
-// Source: HDF5 File Format Specification, "Disk Format: Level 0A - Format Signature and Superblock"; the hash itself is
-// described, and given to the public, at https://burtleburtle.net/bob/c/lookup3.c. Byte by byte, so it reads the same
-// on every machine; it is used for a few dozen bytes at a time. Pure.
+// Source: HDF5 File Format Specification, "Disk Format: Level 0A - Format Signature and Superblock"; the hash is in the
+// public domain at https://burtleburtle.net/bob/c/lookup3.c. Byte by byte, so it is the same on every machine. Pure.
 #pragma once
 
 #include <array>
@@ -16,7 +15,7 @@ namespace forebay::recover {
 [[nodiscard]] constexpr std::uint32_t lookup3(std::span<const std::byte> bytes) noexcept {
     constexpr std::size_t kBlock = 12;
     std::uint32_t a = 0xdeadbeef + static_cast<std::uint32_t>(bytes.size()), b = a, c = a;
-    // Up to twelve bytes as three little-endian words; what is missing counts as zero.
+    // Up to twelve bytes as three little-endian words, padded with zeros.
     const auto add = [&](std::span<const std::byte> block) {
         std::array<std::uint32_t, 3> words{};
         for (std::size_t i = 0; i < block.size(); ++i)
@@ -25,7 +24,7 @@ namespace forebay::recover {
         b += words[1];
         c += words[2];
     };
-    // One step of mixing: `from` is taken away from `into` and stirred in, then takes `other`.
+    // A mixing step: `into` loses `from`, is mixed with it, and `from` gains `other`.
     const auto mix = [](std::uint32_t& into, std::uint32_t& from, std::uint32_t other, int turn) {
         into -= from;
         into ^= std::rotl(from, turn);

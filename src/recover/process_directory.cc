@@ -56,13 +56,13 @@ class Judgement {
     void note(const Status& why) {
         if (found_.unread.is_ok() && !why.is_ok()) found_.unread = why;
     }
-    // It says which files are concerned no more.
+    // An error after which some files of the log are unknown.
     void lost(const Status& why) {
         note(why);
         all_read_ = false;
     }
 
-    // What is not trusted is not used, but it may say what it is about.
+    // Untrusted files are not used, but name the files that they concern.
     Result<std::unique_ptr<io::File>> open(const std::string& name) {
         const Status trusted = check_trusted(*directory_, name, io::Facts::Kind::kFile);
         if (trusted.code() == Code::kNotFound) return trusted;
@@ -101,14 +101,14 @@ class Judgement {
                 continue;
             }
             const auto bytes = journal.value()->size();
-            if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // none yet, and nothing was written
+            if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // incomplete, and nothing was written
             const auto header = undo::read_undo_header(*journal.value());
             if (!header) lost(header.status());
             else add({header.value().device, header.value().inode}, {header.value().path});
         }
     }
 
-    // It has the files that were open, if there were not too many. What it says is no proof, so it is asked last.
+    // The ledger has the open files, if they were not too many. It proves nothing, so it comes last.
     void read_ledger() {
         const auto view = ledger::read_ledger(*directory_);
         found_.may_be_any = !view || view.value().files_without_slot > 0;

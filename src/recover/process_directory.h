@@ -1,10 +1,8 @@
-// One process directory in a staging area, judged: does its process live, and if not, which files is what it left
-// about?
+// Judges one process directory in a staging area: is its process alive and, if not, which files do its logs concern?
 //
-// The one place where that is decided, for an engine before it uses a file as for the commands. A directory that cannot
-// be read, or must not be trusted, is never passed over: `unread` says why, and the files are then told by whatever can
-// be read of it, its ledger included. Nothing is changed. Blocks on file I/O. Recovery reads more of those that can be
-// read (inventory.h).
+// Engines and commands use the same judgement. It never skips an unreadable or untrusted directory: `unread` has the
+// reason, and all readable parts, the ledger included, name files. It changes nothing. Blocks on file I/O. Recovery
+// reads more (inventory.h).
 #pragma once
 
 #include <map>
@@ -19,30 +17,29 @@ namespace forebay::recover {
 
 struct ProcessDirectory {
     enum class State : std::uint8_t {
-        kGone,     // it went away in the meantime
-        kLiving,   // not looked into further
+        kGone,     // removed meanwhile
+        kLiving,   // not read further
         kDead,
-        kUnknown,   // the process is not known to live, and the directory cannot be looked into now: `unread` says why
+        kUnknown,   // not known to live, and unreadable now: see `unread`
     };
     State state = State::kGone;
     std::string path;
     area::ProcessIdentity process;
-    // Of a dead process: the files that its log and its journals are about, with their paths as it knew them.
+    // For a dead process: the files of its log and journals, with their paths as logged.
     struct File {
         std::string path;
-        log::Birth born{};   // as far as it is known
+        log::Birth born{};   // as far as known
     };
-    std::multimap<io::Identity, File> files;   // several of a number that was given again
+    std::multimap<io::Identity, File> files;   // several for a number that was reused
     [[nodiscard]] bool concerns(const io::Identity& identity, const log::Birth& file) const;
-    Status unread;   // not ok: not all of it can be read, or it must not be used; what it holds cannot be brought home
-                     // unasked
-    bool may_be_any = false;   // it may be about files that are not in `files`
+    Status unread;             // the error if a part is unreadable or untrusted; then only a command recovers it
+    bool may_be_any = false;   // it may concern files that are not in `files`
 
-    // What to do about one that cannot be read.
+    // Advice for the user about an unreadable directory.
     [[nodiscard]] std::string advice() const;
 };
 
-// The system lacks descriptors or memory: what failed is not known, and may succeed later.
+// True if descriptors or memory are lacking, so that the same call may succeed later.
 [[nodiscard]] bool lacks_resources(const Status& failure) noexcept;
 
 [[nodiscard]] ProcessDirectory judge(io::Directory& area, const std::string& name, const area::ProcessIdentity& owner,

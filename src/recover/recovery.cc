@@ -33,9 +33,8 @@ Result<std::unique_ptr<io::Directory>> home_of(const std::string& path) {
     return io::open_posix_directory(home.string());
 }
 
-// When one of the processes was certainly there; 0: nobody knows. What it wrote may be noted as late as
-// its target's file system gets to hear of it. Of a durable log the loss of power may have taken the later signs:
-// the process may have lived until then.
+// A time when one of the processes was certainly alive; 0: unknown. The file system may date its writes later. A loss
+// of power may have removed later signs from a durable log, so its process may have lived until then.
 std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) {
     std::uint64_t last = 0;
     for (const FoundLog& found : session.logs) {
@@ -94,10 +93,10 @@ class Recovery {
     }
     const Wanted* named(const Session& session) const {
         const Wanted* const found = named(session.identity);
-        // Of a file that is no more: its number was given again. Whoever opens the other one has nothing to do with it.
+        // The log is of an earlier file with this inode number. An open of the present file has nothing to do with it.
         if (found != nullptr && request_.unasked && found->born.differs(session.born())) return nullptr;
         if (found != nullptr || !request_.only || request_.unasked) return found;
-        // Another file has its name now: whoever asks for that is told so.
+        // Another file has this path now. A command that names the path learns that.
         const auto same_name = std::find_if(request_.only->begin(), request_.only->end(),
                                             [&](const Wanted& wanted) { return wanted.path == session.path; });
         return same_name == request_.only->end() ? nullptr : &*same_name;
@@ -109,7 +108,7 @@ class Recovery {
     }
     bool wanted(const Session& session) const { return !request_.only || named(session) != nullptr; }
 
-    // Why the logs of this session must stay as they are, as far as the logs themselves tell.
+    // Refuses a session by its logs alone.
     std::optional<FileReport> refuse_by_logs(const Session& session, const FileReport& report) const {
         const FoundDirectory* user = inventory_.living_user_of(session.identity);
         if (user == nullptr) user = inventory_.living_user_of(session.logged);
@@ -129,7 +128,7 @@ class Recovery {
         return std::nullopt;
     }
 
-    // The same where something is left to be replayed.
+    // Refuses a session with records to replay if other logs of the file contradict it.
     std::optional<FileReport> refuse_by_others(const Session& session, const FileReport& report) const {
         if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(),
                         [&](const TeamSession& team) { return team.identity == session.identity && !is_closed(team); }))
@@ -160,10 +159,10 @@ class Recovery {
         return std::nullopt;
     }
 
-    // The same for what would have to be replayed.
+    // Refuses a session by the records to replay.
     std::optional<FileReport> refuse_by_content(const Session& session, const Picture& picture,
                                                 FileReport& report) const {
-        bool durable = true;   // what cannot be read was never promised
+        bool durable = true;   // unreadable records were never promised
         for (const FoundLog& found : session.logs) {
             const log::ScannedLog& log = *found.log;
             report.unread_bytes += log.unread_bytes;
@@ -188,14 +187,14 @@ class Recovery {
         return std::nullopt;
     }
 
-    // One session on its way from its logs to its target.
+    // The work on one session.
     struct Subject {
         const Session& session;
         FileReport report;
         Picture picture{};
-        std::vector<io::File*> pools{};   // that the picture's bytes lie in
+        std::vector<io::File*> pools{};   // that have the picture's bytes
         io::ExistingFile target{};
-        std::optional<io::FileState> now{};   // of the target; none: files of this kind have none
+        std::optional<io::FileState> now{};   // of the target; none if its kind has none
     };
 
     FileReport recover_file(const Session& session) {
@@ -245,7 +244,7 @@ class Recovery {
         report.size = picture.size.value_or(0);
     }
 
-    // Since the inventory others may have been recovered for hours.
+    // Recovery of other files may have taken hours since the inventory.
     std::optional<FileReport> refuse_by_user_now(const Session& session, const FileReport& report) const {
         const auto user = user_now(areas_, session.identity, outside_.is_alive);
         if (!user) return refused(report, Reason::kSystem, user.status());
@@ -254,7 +253,7 @@ class Recovery {
                        {Code::kUnavailable, fmt::format("still open in process {}; not touched", user.value()->pid)});
     }
 
-    // Opens the target, under the name that it has now. Returns the report if there is nothing to open.
+    // Opens the target by its present name. Returns a report if that is impossible.
     std::optional<FileReport> find_target(Subject& subject) const {
         const Session& session = subject.session;
         FileReport& report = subject.report;
@@ -278,7 +277,7 @@ class Recovery {
         return std::nullopt;
     }
 
-    // Why the target must stay as it is: it is another file, or others have changed it.
+    // Refuses a target that is another file or was changed.
     std::optional<FileReport> refuse_by_state(Subject& subject) const {
         const Session& session = subject.session;
         const FileReport& report = subject.report;
@@ -300,7 +299,6 @@ class Recovery {
                        untouched.with_context(report.path));
     }
 
-    // Writes the picture into the target, and gives the logs back.
     void write_target(Subject& subject) const {
         const Session& session = subject.session;
         const Picture& picture = subject.picture;
@@ -330,9 +328,8 @@ class Recovery {
         give_back(session, report);
     }
 
-    // The file's name is gone. Its log is void only with a proof that it has no other name either: it was
-    // unlinked when the process last looked at it; or its number is that of a file that was made later; or its whole
-    // file system was looked at.
+    // The file's name is gone. Its log is void only with a proof that the file has no other name. It was unlinked at
+    // the process's last look, or a later file has its number, or a search covered its whole file system.
     bool is_gone(const Session& session, const io::Search& found) const {
         if (found.everywhere) return true;
         const std::optional<log::TargetState>& known = session.logs.front().log->state;
@@ -348,8 +345,8 @@ class Recovery {
         return report;
     }
 
-    // For the other nodes, which have parts of their own to bring home, what is written is no change by another
-    // program, also if this is killed.
+    // Other nodes have parts of their own to recover. They must not take these writes for another program's, even if
+    // this process is killed.
     std::shared_ptr<io::File> witnessed(std::shared_ptr<io::File> file, const Session& session,
                                         const io::FileState& now, const FileReport& report,
                                         std::function<Status(std::uint64_t)> set_modified) const {
@@ -366,7 +363,7 @@ class Recovery {
         return std::make_shared<WitnessedTarget>(std::move(file), std::move(setup));
     }
 
-    // Nothing: files of this kind have none.
+    // None: files of this kind have no state.
     static Result<std::optional<io::FileState>> state_of(io::File& target, const Session& session) {
         auto now = target.state(session.born().generation != 0 ? io::File::Ask::kWithGeneration
                                                                : io::File::Ask::kTimes);
@@ -374,7 +371,7 @@ class Recovery {
         if (now.status().code() == Code::kUnsupported) return std::optional<io::FileState>();
         return now.status();
     }
-    // kUnsupported: it was touched.
+    // kUnsupported: another program touched it.
     Status untouched_since(const Session& session, const io::ExistingFile& target,
                            const std::optional<io::FileState>& now, const FileReport& report) const {
         const std::uint64_t died_ns = last_sign_of_life(session, outside_);
@@ -387,7 +384,7 @@ class Recovery {
                     fmt::format("it was written to {} seconds after the last sign of the process that died",
                                 (target.modified_ns - died_ns) / 1'000'000'000)};
         }
-        // A durable log and its target may each have lost what was not synced; of others nobody has promised anything.
+        // A durable log and its target may each have lost unsynced bytes. For other logs nothing was promised.
         const bool durable = session.logs.front().log->durable;
         const auto pool = durable ? session.logs.front().directory->pool->state()
                                   : Result<io::FileState>(io::FileState{});
@@ -430,8 +427,8 @@ class Recovery {
     std::size_t file_ = 0, files_ = 0;
 };
 
-// The file that is asked for, if it may be that of the session, on a file system that was mounted again: its inode and
-// its name are the same, the device has another number, and the old one is not to be found.
+// The requested file that may be the session's on a remounted file system: same inode and name, another device number,
+// and the old file is not at its path.
 const Wanted* moved(const Session& session, const Request& request, const Outside& outside) {
     const auto found = std::find_if(request.only->begin(), request.only->end(), [&](const Wanted& wanted) {
         return wanted.identity.inode == session.logged.inode && wanted.identity.device != session.logged.device &&
@@ -487,7 +484,7 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
         if (const Wanted* const now = request.accept_moved ? moved(session, request, outside) : nullptr)
             session.identity = now->identity;
     Report report = Recovery(areas, claimed.value(), request, outside).run();
-    // A file that is asked for is told of by itself, also if nobody has died.
+    // Reports a requested file that living processes use, even if no process died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
     tidy_up(areas, claimed.value().inventory, request.patience, request.dry_run, outside.is_alive, report);

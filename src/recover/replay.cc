@@ -37,7 +37,7 @@ void apply(const ScannedRecord& record, std::uint32_t log, const log::Frontier& 
 Picture replay(std::span<const log::ScannedLog* const> logs, const log::Frontier& frontier) {
     Picture picture;
     const bool several_nodes = logs.front()->target.sharing.kind == log::Sharing::Kind::kSeveralNodes;
-    picture.size = logs.front()->committed_size;   // at open, if nobody has committed
+    picture.size = logs.front()->committed_size;   // the size at open if there was no commit
     std::vector<std::pair<const ScannedRecord*, std::uint32_t>> records;
     for (std::uint32_t i = 0; i < logs.size(); ++i) {
         const log::ScannedLog& log = *logs[i];

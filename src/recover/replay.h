@@ -1,11 +1,10 @@
-// What the logs of one file say together: the newest byte of every place, as of the last commit.
+// Replays the logs of one file in memory: the newest byte of every offset, as of the last commit.
 //
-// Records count in order of their sequence numbers, up to that of the last commit. A data record makes its bytes the
-// newest of their places; a truncation makes zeros of all that lies beyond; a bypass record says that the target has
-// the newest bytes. With several logs the frontier (log/frontier.h) leaves records out, or makes bypass records of
-// them. With several nodes there are no commits for the logs: all records count, and cuts are in the target already.
-// docs/log-format.md is the specification.
-// Pure: nothing is read but what the scan has found; payloads stay where they are.
+// Records count by ascending sequence number up to the last commit's. A data record's bytes replace older ones. A
+// truncation makes zeros of all bytes beyond. After a bypass record the target has the newest bytes. With several logs
+// the frontier (log/frontier.h) drops records, or treats them as bypass records. With several nodes logs have no
+// commits: all records count, and the target already has all cuts. docs/log-format.md is the specification.
+// Pure: works on scanned records; payloads stay in the log.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +17,11 @@
 
 namespace forebay::recover {
 
-// Where the newest bytes of an extent are.
+// The place of an extent's newest bytes.
 struct Newest {
     static constexpr std::uint32_t kZeros = UINT32_MAX;
-    std::uint32_t log = kZeros;   // index of the log, or kZeros: they were cut off
-    bool checked = true;          // the log has a checksum of them, which was right
+    std::uint32_t log = kZeros;   // index of the log; kZeros: cut off
+    bool checked = true;          // they have a valid checksum in the log
     std::uint64_t at = 0;         // in that log's file
 
     [[nodiscard]] Newest advanced(std::uint64_t bytes) const noexcept {
@@ -31,14 +30,14 @@ struct Newest {
 };
 
 struct Picture {
-    ExtentMap<Newest> newest;                                // what is not in it is as the target has it
-    std::optional<std::uint64_t> size;                       // of the file; none: as the target's
-    std::uint64_t commit_sequence = 0, commit_time_ns = 0;   // 0: there was no commit
-    std::uint64_t bytes = 0, unchecked_bytes = 0;            // to be written from the logs, below `size`
-    std::uint64_t dropped_records = 0, dropped_bytes = 0;    // later than the last commit
+    ExtentMap<Newest> newest;                                // all other bytes are in the target
+    std::optional<std::uint64_t> size;                       // of the file; none: keep the target's
+    std::uint64_t commit_sequence = 0, commit_time_ns = 0;   // 0: no commit
+    std::uint64_t bytes = 0, unchecked_bytes = 0;            // to write from the logs, below `size`
+    std::uint64_t dropped_records = 0, dropped_bytes = 0;    // after the last commit
 };
 
-// `logs` are those of one file and node; the first one is that of the process that makes its commits.
+// `logs` are those of one file and node; the first is that of the committing process.
 [[nodiscard]] Picture replay(std::span<const log::ScannedLog* const> logs, const log::Frontier& frontier);
 
 }   // namespace forebay::recover

@@ -40,7 +40,7 @@ std::string advice(const FileReport& report) {
                    discard;
         case Reason::kChanged:
             return "if the change is to be kept, " + discard +
-                   "; if it came from nobody but the dead process, `forebay recover --changed FILE`";
+                   "; if only the dead process has changed the file, `forebay recover --changed FILE`";
         case Reason::kReadOnly: return "make the file and its file system writable, then run `forebay recover` again";
         case Reason::kNoSpace: return "make room where the file is, then run `forebay recover` again";
         case Reason::kInUse: return "wait until that process has ended, then run `forebay recover` again";

@@ -1,4 +1,4 @@
-// What recovery found and did, for whoever asked: plain data, and the words for it.
+// The results of a recovery, as data and texts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,69 +13,67 @@
 namespace forebay::recover {
 
 enum class Outcome : std::uint8_t {
-    kRecovered,    // the file holds everything up to its last commit
-    kRolledBack,   // there was no commit: the file is as it was when it was opened
-    kComplete,     // the file had everything already; only the log was left
-    kDiscarded,    // the log is gone without having been used
-    kGone,         // the same: the file has no name any more
+    kRecovered,    // the file has all bytes up to its last commit
+    kRolledBack,   // there was no commit: the file is as at its open
+    kComplete,     // the file already had all bytes; only the log was left
+    kDiscarded,    // the log was removed unused
+    kGone,         // the same, because the file has no name
     kRefused,      // nothing was changed; the log is kept
-    kWaiting,      // this node has done its part; other nodes that wrote the file have to recover, too
-    kFailed,       // something went wrong on the way; the log is kept, and the same may be tried again
+    kWaiting,      // done on this node; other nodes must recover too
+    kFailed,       // an error on the way; the log is kept, and a retry is possible
 };
 [[nodiscard]] std::string_view outcome_name(Outcome outcome) noexcept;   // "recovered"
 
 enum class Reason : std::uint8_t {
     kNone,
-    kMissing,        // there is no such file any more
+    kMissing,        // the file does not exist
     kReplaced,       // another file is in its place
-    kChanged,        // somebody has written to the file since the processes died
-    kReadOnly,       // the file may not be written
+    kChanged,        // another program has written to the file since the processes died
+    kReadOnly,       // the file is not writable
     kNoSpace,        // the file's device is full
     kInUse,          // a living process has the file open
-    kDamaged,        // something that the last commit promised cannot be read
-    kRestarted,      // the machine was restarted, and bytes without a checksum would be needed
+    kDamaged,        // a part that the last commit promised is unreadable
+    kRestarted,      // after a restart of the machine, bytes without a checksum would be needed
     kIncomplete,     // logs of the same file are elsewhere
-    kSeveralRuns,    // several programs, one after the other, have left logs of this file
-    kNodesMissing,   // nodes that wrote the file too have not recovered yet
-    kNotAsked,       // only done when it is asked for: see advice
-    kSystem,         // a call of the operating system failed
+    kSeveralRuns,    // several programs, one after another, left logs of this file
+    kNodesMissing,   // other nodes that wrote the file have not recovered yet
+    kNotAsked,       // needs a command: see advice
+    kSystem,         // a system call failed
 };
 [[nodiscard]] std::string_view reason_name(Reason reason) noexcept;   // "in_use"
 
 struct FileReport {
     std::string path;          // of the target
-    std::string logged_path;   // as the log has it
+    std::string logged_path;   // in the log
     io::Identity identity;
     Outcome outcome = Outcome::kRefused;
     Reason reason = Reason::kNone;
-    Status status;                          // ok, or what was wrong
-    std::vector<std::string> directories;   // process directories whose logs these are
+    Status status;                          // ok, or the error
+    std::vector<std::string> directories;   // that have the logs
     std::vector<std::uint64_t> processes;
     std::uint64_t commit_sequence = 0;     // 0: none
     std::uint64_t commit_time_ns = 0;      // CLOCK_REALTIME; 0: unknown
-    std::uint64_t size = 0;                // of the file, as it is or would be
-    std::uint64_t bytes = 0, writes = 0;   // written from the logs; with dry_run, to be written
-    std::uint64_t unchecked_bytes =
-        0;   // of those: without a checksum, trusted because the machine was not restarted since
+    std::uint64_t size = 0;                // of the file now or, with dry_run, after recovery
+    std::uint64_t bytes = 0, writes = 0;   // from the logs; with dry_run, planned
+    std::uint64_t unchecked_bytes = 0;   // among `bytes`, without a checksum: trusted, as the machine was not restarted
     std::uint64_t dropped_records = 0,
-                  dropped_bytes = 0;       // written after the last commit; of a file that is left alone 0
-    std::uint64_t unread_bytes = 0;        // of the log, behind something damaged, after the last commit
-    std::uint64_t uncommitted_bytes = 0;   // reached the file before their commit, for want of room
+                  dropped_bytes = 0;       // after the last commit; 0 if the file is left alone
+    std::uint64_t unread_bytes = 0;        // of the log, behind damage, after the last commit
+    std::uint64_t uncommitted_bytes = 0;   // reached the file before their commit, for lack of room
     std::uint64_t nodes = 1,
-                  nodes_here = 1;   // that wrote it together; of those, that have left logs in these staging areas
-    bool restarted = false;         // the log is of another boot: what it lost then is not known
-    Mark mark = Mark::kNone;        // HDF5's mark of a file that is open for writing
+                  nodes_here = 1;   // nodes that wrote the file, and those with logs in these areas
+    bool restarted = false;         // the log is of an earlier boot, and may have lost bytes
+    Mark mark = Mark::kNone;        // HDF5's mark of a file open for writing
 };
 
-// What to do about a file that is not recovered; empty: nothing.
+// Advice for a file that is not recovered; empty: none.
 [[nodiscard]] std::string advice(const FileReport& report);
 
-// Why records were dropped: "not_committed", they came after the last commit; "never_committed", there was none;
-// "discarded", it was asked for; "none": none were.
+// The reason of dropped records: "not_committed": after the last commit. "never_committed": no commit. "discarded": by
+// request. "none".
 [[nodiscard]] std::string_view dropped_reason(const FileReport& report) noexcept;
 
-// Of a file that several nodes wrote: that logs of some of them are not here. Nobody can tell whether they have been
-// recovered. Empty: all are here.
+// A text for a file of several nodes if logs of some are not here; they may be recovered already. Empty: all are here.
 [[nodiscard]] std::string about_nodes(const FileReport& report);
 
 struct DirectoryReport {
@@ -85,12 +83,12 @@ struct DirectoryReport {
 
 struct Report {
     std::vector<FileReport> files;
-    std::vector<DirectoryReport> refused;   // directories that could not be looked into
-    std::vector<std::string> living;        // of processes that are at work
-    std::size_t owners = 0;                 // of those: that have files open, or do not tell
-    std::vector<std::string> removed;       // directories; with dry_run, to be removed
+    std::vector<DirectoryReport> refused;   // directories that were not read
+    std::vector<std::string> living;        // directories of living processes
+    std::size_t owners = 0;                 // among them: with open files, or unknown
+    std::vector<std::string> removed;       // directories; with dry_run, planned
 
-    // Nothing that was asked for is left undone.
+    // True if nothing requested is left undone.
     [[nodiscard]] bool all_well() const noexcept;
 };
 

@@ -18,20 +18,20 @@ namespace forebay::recover {
 
 namespace {
 
-// Largest single write, and what it is aligned to: whole stripes of most file systems.
+// The largest write and its alignment: whole stripes of most file systems.
 constexpr std::uint64_t kWriteBytes = 8 << 20;
 
-// Pieces of a log that are shorter are copied from its mapping: a call of the system for each of them would cost more.
+// Shorter pieces of a log are copied from its mapping, since a system call for each would cost more.
 constexpr std::uint64_t kReadFrom = 32 << 10;
-// Pieces of one write.
+// Per write.
 constexpr std::size_t kPiecesMax = 16384;
-// The log is looked through in steps of this.
+// The step in which the log is checked.
 constexpr std::uint64_t kLookBytes = 1 << 20;
 
-// A log, mapped if that can be had. After `look` any thread may copy.
+// A log, mapped if possible. After `look` any thread may copy.
 class Source {
   public:
-    // Nothing of the target was touched yet: whether [at, at + bytes) is there, and can be had.
+    // Checks before any change of the target that [at, at + bytes) is readable.
     Status look(io::File& file, std::uint64_t at, std::uint64_t bytes) {
         if (file_ == nullptr) {
             file_ = &file;
@@ -47,7 +47,7 @@ class Source {
             const std::uint64_t window = at / kLookBytes, until = std::min(end, (window + 1) * kLookBytes);
             if (!looked_[window]) {
                 const ByteRange whole{window * kLookBytes, std::min(size_, (window + 1) * kLookBytes)};
-                // Where a part that nobody needs cannot be had, the others are looked at one by one.
+                // If an unneeded part is unreadable, check the needed ones one by one.
                 if (mapping_ != nullptr && mapping_->present(mapped(whole.begin, whole.size()))) looked_[window] = true;
                 else FOREBAY_TRY(look_closely(at, until - at));
             }
@@ -89,8 +89,8 @@ class Source {
     std::vector<bool> looked_;   // by window
 };
 
-// Brings the extents of a picture home, in this thread and one more: while one is in a write, the other reads what
-// comes next, or is in the write after that. The writes are disjoint, so that their order does not matter.
+// Writes the extents of a picture to the target in two threads: while one writes, the other reads the next piece or
+// writes too. The writes are disjoint, so their order does not matter.
 class Copying {
   public:
     Copying(const Picture& picture, std::span<const Source> logs, io::File& target, Rewritten& done,
@@ -102,7 +102,7 @@ class Copying {
           written_(written),
           end_(picture.size.value_or(kOffsetMax)) {}
 
-    // Once. Returns when no thread is at it any more.
+    // Call once. Returns when both threads have ended.
     Status run(const task::StartThread& start_thread) {
         task::Engine engine({.threads_max = 1, .start_thread = start_thread});
         const task::Submitted second = engine.submit({.run = [this] {
@@ -111,8 +111,8 @@ class Copying {
         }});
         const Status own = attempt([this] { work(); });
         if (second.has_thread) (void)engine.wait(second.task);
-        // What was taken has been written, or is in failure_. A thread that has no memory takes nothing: the other one
-        // may do without it.
+        // Taken work was written, or is in failure_. A thread without memory takes no work; the other one may do it
+        // all.
         if (!failure_) return failure_;
         return all_taken_ ? Status::ok() : own;
     }
@@ -122,10 +122,10 @@ class Copying {
         std::uint32_t log;
         std::uint64_t at, bytes;
     };
-    // What one write brings home: extents that adjoin in the file, up to the next multiple of kWriteBytes.
+    // The extents of one write: adjoining in the file, up to the next multiple of kWriteBytes.
     struct Batch {
         ByteRange range;
-        std::vector<Piece> pieces;   // of `range`, in order; kPiecesMax of them at most
+        std::vector<Piece> pieces;   // of `range`, in order; at most kPiecesMax
     };
 
     void work() {
@@ -147,7 +147,7 @@ class Copying {
             written_(batch.range.size());
         }
     }
-    // False: nothing is left to be taken, or something failed.
+    // Returns false if no work is left, or after a failure.
     bool take(Batch& batch) {
         const std::lock_guard lock(mutex_);
         batch.range = {};
@@ -179,22 +179,22 @@ class Copying {
             left = left.subspan(piece.bytes);
         }
         FOREBAY_TRY(target_.write_at(batch.range.begin, buffer.first(size)));
-        // The device is at work while the next ones are read.
+        // The device works while the next pieces are read.
         target_.begin_sync(batch.range.begin, size);
         return Status::ok();
     }
 
-    const Picture& picture_;   // under mutex_: to look into it takes turns
+    const Picture& picture_;   // under mutex_: walking it needs turns
     const std::span<const Source> logs_;
     io::File& target_;
     Rewritten& done_;                                     // under mutex_
     const std::function<void(std::uint64_t)>& written_;   // under telling_
     const std::uint64_t end_;
-    std::mutex telling_;       // apart: what is told may wait for the target, while the other thread reads
-    std::mutex mutex_;         // neither is taken below the other
-    std::uint64_t next_ = 0;   // under mutex_. All before it was taken
+    std::mutex telling_;       // separate: the callback may block while the other thread reads
+    std::mutex mutex_;         // never taken together with telling_
+    std::uint64_t next_ = 0;   // under mutex_: all before it was taken
     bool all_taken_ = false;   // under mutex_
-    Status failure_;           // under mutex_. The first one
+    Status failure_;           // under mutex_: the first one
 };
 
 Status zero(io::File& target, ByteRange range) {
@@ -219,7 +219,7 @@ Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> log
     const std::uint64_t size = picture.size.value_or(size_before.value());
     const ByteRange all{0, picture.size.value_or(kOffsetMax)};
 
-    // All that is needed of the logs, before anything is changed.
+    // Check all needed log bytes before any change.
     std::vector<Source> sources(logs.size());
     Status failure;
     picture.newest.for_each(all, [&](ByteRange range, const Newest& newest) {
@@ -228,7 +228,7 @@ Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> log
     });
     if (!failure) return failure;
 
-    // Zeros up to the end are a cut; those in between matter only where the target has bytes.
+    // Zeros up to the end are a cut. Others matter only where the target has bytes.
     std::uint64_t cut_from = kOffsetMax;   // zeros from here to the end
     picture.newest.for_each(all, [&](ByteRange range, const Newest& newest) {
         cut_from = newest.log == Newest::kZeros && range.end == size ? range.begin : kOffsetMax;

@@ -1,11 +1,10 @@
 // Carries out a replay: writes the newest bytes to the target, in file order, with large writes.
 //
-// Whatever is done may be done again: if it was interrupted, at any instant, the same picture carried out once more
-// gives the same file. All bytes that are needed of the logs have been looked for before the target is changed. Two
-// writes are under way at a time, where a second thread can be had, so that the logs are read while the target is
-// written to; and the device is asked to begin with each write before the next one is made. Memory: 17 MiB, one bit for
-// each MiB of a log, and the system's tables of a mapping for what is not in memory yet (1/512 of it). Blocks on reads
-// of the logs and writes to the target; ends with one sync of the target, after which the logs are not needed any more.
+// Idempotent: after a crash at any instant the same picture gives the same file. It checks that all needed bytes of the
+// logs are readable before it changes the target. A second thread, if one starts, reads logs while the first writes.
+// The device is asked to begin each write at once. Memory: 17 MiB, one bit for each MiB of a log, and page tables of
+// mapped logs (1/512 of them). Blocks on reads and writes. Ends with one sync of the target; the logs are not needed
+// after it.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +26,9 @@ struct Rewritten {
     Mark mark = Mark::kNone;
 };
 
-// `logs[i]` is the file that `Newest::log` i means. `written(bytes)` is called after each write, by one thread at a
-// time: the caller's or the second one. With `clear_mark` HDF5's mark of a file that is open for writing is taken out.
-// `start_thread` as in task::Limits. Errors: those of the files, kCorrupt if a log has become shorter. The target may
-// then hold a part of the picture.
+// `logs[i]` is the file of `Newest::log` i. One thread at a time calls `written(bytes)` after each write. `clear_mark`
+// removes HDF5's mark of a file open for writing. `start_thread` as in task::Limits. Errors: those of the files;
+// kCorrupt: a log has become shorter. The target may then have a part of the picture.
 [[nodiscard]] Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> logs, io::File& target,
                                         bool clear_mark, const std::function<void(std::uint64_t)>& written,
                                         const task::StartThread& start_thread = {});

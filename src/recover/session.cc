@@ -23,7 +23,7 @@ FileReport introduce(const Session& session) {
 }
 
 bool is_complete(const Session& session) noexcept {
-    // Its undo journals went first, when nothing was left to be undone.
+    // The undo journals went first, when there was nothing left to undo.
     if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
     if (session.durable_group && session.unwritten) return true;
     if (session.board == nullptr) return false;
@@ -55,12 +55,12 @@ Status note_life(FoundDirectory& directory) {
     auto ledger = directory.directory->open_file("ledger", io::OpenMode::kReadWrite);
     if (!ledger) return ledger.status().code() == Code::kNotFound ? Status::ok() : ledger.status();
     const Status noted = ledger::note_write(*ledger.value(), realtime_ns());
-    return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // ledgers are for people; this one tells nothing
+    return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // a corrupt ledger tells nothing
 }
 
 FileReport refused(FileReport report, Reason reason, Status status) {
     report.outcome = Outcome::kRefused;
-    report.dropped_records = report.dropped_bytes = 0;   // it is all still there
+    report.dropped_records = report.dropped_bytes = 0;   // the log still has them
     report.reason = reason;
     report.status = std::move(status);
     return report;
@@ -72,7 +72,7 @@ bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) n
 
 Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas,
                                                         io::Directory::Patience patience) {
-    // In one order for everybody, so that nobody waits for each other.
+    // All processes lock in one order, so none wait for each other.
     std::vector<io::Directory*> ordered(areas.begin(), areas.end());
     std::sort(ordered.begin(), ordered.end(),
               [](const io::Directory* one, const io::Directory* other) { return one->name() < other->name(); });

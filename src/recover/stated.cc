@@ -16,12 +16,13 @@ Status damaged(const FoundLog& found, std::string what) {
     return {Code::kCorrupt, fmt::format("{}/log: {}", found.directory->path(), what)};
 }
 
-// Everything that is stated of this log is there and right; what is not stated is taken out.
+// Checks that all stated records are present and valid, and removes all others.
 Status keep(const FoundLog& found, const Statement::Log& stated) {
     ScannedLog& log = *found.log;
     const std::uint64_t segment_bytes = log.segment_bytes;
-    const std::uint64_t last = segment_bytes == 0 ? 0
-                                                  : (stated.end - 1) / segment_bytes;   // the segment that it ends in
+    const std::uint64_t last = segment_bytes == 0
+                                   ? 0
+                                   : (stated.end - 1) / segment_bytes;   // the segment with the stated end
     if (segment_bytes == 0 || last < stated.needed_from || last - stated.needed_from >= log.pieces.size())
         return damaged(found, fmt::format("segments {} to {} should be there, {} are", stated.needed_from, last,
                                           log.pieces.size()));

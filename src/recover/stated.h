@@ -1,13 +1,12 @@
-// Durable logs of several processes: what the statement on their board makes of them (docs/log-format.md).
+// Applies the board's statement to durable logs of several processes (docs/log-format.md).
 #pragma once
 
 #include "recover/inventory.h"
 
 namespace forebay::recover {
 
-// Of a session whose logs say that they are durable: leaves in its logs the records that the last statement is about,
-// and gives them its commit, and the board its frontier. Tells in the session what is missing or damaged. Others stay
-// as they are.
+// Leaves only the stated records in a session's durable logs, and takes commit and frontier from the statement. Notes
+// in the session missing or damaged logs. Leaves other sessions alone.
 void keep_what_is_stated(Session& session);
 
 }   // namespace forebay::recover

@@ -51,14 +51,14 @@ class TeamRecovery {
         members_ = TeamSession::journal_of(team.members.front()).view.header.members;
     }
 
-    // The target is opened, and so locked, only below the gathering's lock, and only to be written: nodes that come at
-    // the same time wait for each other there, and none of them finds the target in use by another.
+    // The target is opened for writing, and so locked, only under the gathering's lock. Nodes that come at a time wait
+    // for each other there, and none finds the target in use.
     FileReport run(const Status& busy) {
         if (!busy) return refused(report_, Reason::kInUse, busy);
         if (auto no = refuse_by_journals()) return *no;
-        if (!told_)   // nothing is told of a file that is not there any more
+        if (!told_)   // make no copies for a missing file
             if (auto no = refuse_by_name()) return *no;
-        // The journals know where the gathering is, also if the file has another name now.
+        // The journals name the gathering's directory, even if the file was renamed.
         auto home = outside_.open_home ? outside_.open_home(team_.path)
                                        : Status(Code::kUnsupported, "no directory to gather in");
         if (!home) return refused(report_, reason_of(home.status()), home.status());
@@ -66,12 +66,12 @@ class TeamRecovery {
         auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_,
                                          request_.beside);
         if (gathering.status().code() == Code::kNotFound) {
-            // Told, and gone: the last node has brought the file home. What has become of it since is its user's
-            // affair, but a file system that is not there tells nothing.
+            // Told and gone: the last node recovered the file, whose later fate is its user's affair. But a missing
+            // file system proves nothing.
             if (told_ && !on_its_file_system())
                 if (auto no = refuse_by_name()) return *no;
             if (told_ || closed_) return complete();
-            return wait_for({});   // a dry run: nothing is there yet
+            return wait_for({});   // a dry run: no copies yet
         }
         if (!gathering) return refused(report_, reason_of(gathering.status()), gathering.status());
         const Status outcome = gather(*gathering.value());
@@ -105,7 +105,7 @@ class TeamRecovery {
         return std::nullopt;
     }
 
-    // What is undone must not be what another program has written.
+    // Undoing must not destroy another program's writes.
     std::optional<FileReport> refuse_by_others() const {
         if (std::any_of(inventory_.teams.begin(), inventory_.teams.end(), [&](const TeamSession& other) {
                 return &other != &team_ && other.identity == team_.identity && !is_closed(other);
@@ -125,7 +125,7 @@ class TeamRecovery {
         return refused(report_, Reason::kReplaced,
                        {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
     }
-    // By what is to be seen of the target without opening it.
+    // Refuses by the target's identity, without opening it.
     std::optional<FileReport> refuse_by_name() const {
         if (!outside_.identify) return std::nullopt;
         const auto identity = outside_.identify(report_.path);
@@ -146,7 +146,7 @@ class TeamRecovery {
         if (!done) return done.status();
         const auto empty = gathering.empty();
         if (!empty) return empty.status();
-        // The last node was killed in the midst of removing it.
+        // The last node was killed while it removed the directory.
         if (done.value() || (told_ && empty.value())) return over(gathering, Outcome::kComplete);
         if (told_)
             if (auto no = refuse_by_name()) {
@@ -173,7 +173,7 @@ class TeamRecovery {
         const auto closed = gathering.closed();
         if (!closed) return closed.status();
         if (closed.value() || closed_) {
-            // The others may never come: they had removed their journals already. Or they have to find this.
+            // The other ranks may never come, if they removed their journals, or must still find this mark.
             if (missing.empty()) return over(gathering, Outcome::kComplete);
             complete();
             return report_.status;
@@ -185,8 +185,8 @@ class TeamRecovery {
         return recover_file(gathering, told.value());
     }
 
-    // First the journal says so, then the copy counts: else another node might bring the file home in between, and this
-    // one would wait for those that are gone.
+    // The journal notes the promise before its copy counts. Otherwise another node could recover the file in between,
+    // and this node would wait for copies that are gone.
     Status tell(Gathering& gathering) {
         for (const TeamSession::Member& member : team_.members) {
             FoundJournal& journal = TeamSession::journal_of(member);
@@ -207,7 +207,7 @@ class TeamRecovery {
         return Status::ok();
     }
 
-    // What all ranks' journals say together. The journals are read through `files`.
+    // The joined journals of all ranks, read through `files`.
     struct Undone {
         Undoing undoing;
         std::vector<io::File*> files;   // of the gathering
@@ -228,7 +228,7 @@ class TeamRecovery {
         return write_target(gathering, *undone.value(), std::move(*target.value()));
     }
 
-    // Nothing: the report says why not.
+    // None: the report has the reason.
     Result<std::optional<Undone>> undo_all(std::map<std::uint64_t, Gathering::Told>& told) {
         Undone undone;
         std::vector<undo::UndoView> views;
@@ -258,15 +258,14 @@ class TeamRecovery {
 
     struct Target {
         std::shared_ptr<io::File> file;
-        std::optional<io::FileState> now;        // none: files of this kind have none
-        std::optional<log::TargetState> begun;   // as a recovery that has begun noted it; none: none has
+        std::optional<io::FileState> now;        // none if files of this kind have none
+        std::optional<log::TargetState> begun;   // noted by a recovery that began; none: none did
     };
 
-    // Opens the target, if it is the file that the program wrote, and is as that left it. Nothing: the report says why
-    // not.
+    // Opens the target if it is the program's file and unchanged. None: the report has the reason.
     Result<std::optional<Target>> find_target(Gathering& gathering, std::uint64_t died_ns) {
         const std::optional<Target> none;
-        std::set<io::Directory*> areas;   // of this node; since the inventory others may have been recovered for hours
+        std::set<io::Directory*> areas;   // recovery of other files may have taken hours
         for (const auto& directory : inventory_.directories) areas.insert(directory->area);
         const auto user = user_now(std::vector<io::Directory*>(areas.begin(), areas.end()), team_.identity,
                                    outside_.is_alive);
@@ -299,10 +298,9 @@ class TeamRecovery {
         return std::optional(Target{std::move(existing.file), now, begun.value()});
     }
 
-    // If this is killed, whichever node comes next must not take what this one wrote for a change by another program,
-    // nor the reverse.
+    // If this process is killed, the next node must tell its writes from those of other programs.
     Result<std::shared_ptr<io::File>> witnessed(Gathering& gathering, Target target) const {
-        if (!target.now) {   // a file without times: that something has begun is all that can be noted
+        if (!target.now) {   // without times, only the begin can be noted
             log::TargetState unknown;
             unknown.serial = 1;
             FOREBAY_TRY(gathering.note_begun(unknown));
@@ -338,8 +336,8 @@ class TeamRecovery {
         return over(gathering, report_.outcome);
     }
 
-    // By what a recovery that has begun has noted of it, or else by the time of its last change. kUnsupported: others
-    // have changed it.
+    // Compares with the note of a recovery that began, or with the time of the last change. kUnsupported: another
+    // program changed it.
     Status untouched_since(const std::optional<log::TargetState>& begun, const io::ExistingFile& target,
                            const std::optional<io::FileState>& now, std::uint64_t died_ns) const {
         if (request_.although_changed) return Status::ok();
@@ -358,7 +356,7 @@ class TeamRecovery {
                             (target.modified_ns - died_ns) / 1'000'000'000)};
     }
 
-    // The file is as it should be, and this node's journals lie beside it, or are not wanted any more.
+    // The file is right, and this node's journals are copied or not needed.
     Status over(Gathering& gathering, Outcome outcome) {
         report_.outcome = outcome;
         if (request_.dry_run) return Status::ok();
@@ -400,7 +398,7 @@ class TeamRecovery {
     const Request& request_;
     const Outside& outside_;
     FileReport report_;
-    bool told_ = true;   // all of this node's journals lie beside the target, or will once the copies there are whole
+    bool told_ = true;   // all this node's journals are promised as copies beside the target
     bool closed_ = false;
     std::uint64_t members_ = 0;
 };
@@ -432,7 +430,7 @@ FileReport discard_team(const Inventory& inventory, const TeamSession& team, con
             return refused(std::move(report), Reason::kInUse,
                            {Code::kUnavailable, "a process that wrote it too is still there"});
     if (request.dry_run) return report;
-    // Else what the other nodes have told of would be written over what comes next.
+    // Otherwise the other nodes' copies would later overwrite new content.
     if (outside.open_home)
         if (auto home = outside.open_home(team.path)) {
             auto gathering = Gathering::open(std::move(home).value(),

@@ -1,8 +1,9 @@
 // Recovery of a file that several nodes wrote together with nodes=consistent, on one of the nodes.
 //
-// This node's undo journals are copied beside the target. Once those of all ranks are there, the file is taken back to
-// the last commit that any of them has decided; until then it is not touched. docs/recovery.md tells why each step is
-// where it is. May be killed at any instant, and begun again on any node.
+// It copies this node's undo journals beside the target. Once all ranks' copies are there, it takes the file back to
+// the last commit that any rank has decided; before that it does not touch the file. docs/recovery.md explains the
+// order.
+// After a crash at any instant, a recovery on any node continues. Blocks on file I/O.
 #pragma once
 
 #include <string>
@@ -13,11 +14,11 @@
 
 namespace forebay::recover {
 
-// `path`: the target as it is called now. `busy`: who else works on it on this node; ok: nobody.
+// `path` is the target's present name. `busy` names another recovery of it on this node; ok: none.
 [[nodiscard]] FileReport recover_team(const Inventory& inventory, const TeamSession& team, const std::string& path,
                                       const Request& request, const Outside& outside, const Status& busy = {});
 
-// Gives up what this node's journals hold, and what lies beside the target of them all. The file is not touched.
+// Removes this node's journals and all copies beside the target. Does not touch the file.
 [[nodiscard]] FileReport discard_team(const Inventory& inventory, const TeamSession& team, const Discarded& request,
                                       const Outside& outside, const Status& busy = {});
 

@@ -1,8 +1,8 @@
-// What may be opened in a staging area: what belongs to this user, is of the kind that it should be, and can be written
-// to by nobody else.
+// Opens only entries of a staging area that belong to this user, are of the expected kind, and are not writable by
+// others.
 //
-// Errors: kPermissionDenied with the reason; those of looking at it. Nothing is opened before it was looked at, so that
-// no pipe and no device of somebody else's is. Thread-safety: all of it. Blocks on file I/O.
+// Looks at an entry before it opens it, so it never opens another user's pipe or device. Errors: kPermissionDenied with
+// the reason; those of the system. Thread-safe. Blocks on file I/O.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace forebay::recover {
 
-// `name` in `directory`, "." for itself. A symbolic link is none of the kinds.
+// Checks `name` in `directory`; "." is the directory itself. A symbolic link always fails.
 [[nodiscard]] Status check_trusted(io::Directory& directory, const std::string& name, io::Facts::Kind kind);
 
 [[nodiscard]] Result<std::unique_ptr<io::File>> open_trusted(io::Directory& directory, const std::string& name,

@@ -12,7 +12,7 @@ namespace forebay::recover {
 
 namespace {
 
-// Who preserved the bytes of an extent first.
+// The rank that preserved an extent first.
 struct First {
     std::uint32_t member = 0;
     std::uint64_t phase_end = 0, at = 0;
@@ -24,8 +24,8 @@ struct Candidate {
     const undo::UndoView::Record* record;
 };
 
-// Phases are even between meetings and odd in them (undo/undo_journal.h). Whoever has left a meeting that the other one
-// had not come to yet is later; one that was in a meeting may have stayed there until the next one began.
+// Phases are even between meetings and odd within (undo/undo_journal.h). A rank that left a meeting which the other had
+// not reached is later. A rank within a meeting may have stayed until the next one began.
 bool surely_later(std::uint64_t phase, std::uint64_t than_end) noexcept { return phase >= than_end + than_end % 2 + 2; }
 
 Result<bool> same(io::File& one, std::uint64_t at, io::File& other, std::uint64_t other_at, std::uint64_t bytes) {
@@ -36,7 +36,7 @@ Result<bool> same(io::File& one, std::uint64_t at, io::File& other, std::uint64_
     return got.value() == bytes && got_second.value() == bytes && first == second;
 }
 
-// The commit that all ranks agree on, or that the file was closed.
+// The last commit that a rank has decided, or the fact that the file was closed.
 Result<Undoing> find_commit(std::span<const undo::UndoView> views, std::span<io::File* const> files) {
     Undoing undoing;
     const undo::UndoHeader& header = views.front().header;
@@ -56,7 +56,7 @@ Result<Undoing> find_commit(std::span<const undo::UndoView> views, std::span<io:
     return undoing;
 }
 
-// The records that were preserved after the commit, in the order of their phases. Adds to `undoing` what was given up.
+// The records preserved after the commit, by phase. Adds to `undoing` the bytes without a copy.
 Result<std::vector<Candidate>> find_uncommitted(std::span<const undo::UndoView> views, std::span<io::File* const> files,
                                                 Undoing& undoing) {
     std::vector<Candidate> candidates;
@@ -77,7 +77,7 @@ Result<std::vector<Candidate>> find_uncommitted(std::span<const undo::UndoView> 
     return candidates;
 }
 
-// Adds what no earlier candidate has preserved. kCorrupt: another rank has preserved other bytes in the same phase.
+// Adds the bytes that no earlier candidate preserved. kCorrupt: another rank preserved different bytes in this phase.
 Status add_first(ExtentMap<First>& first, const Candidate& candidate, std::span<io::File* const> files) {
     const std::uint32_t member = candidate.member;
     const undo::UndoView::Record& found = *candidate.record;
@@ -94,7 +94,7 @@ Status add_first(ExtentMap<First>& first, const Candidate& candidate, std::span<
             else if (!equal.value())
                 failure = Status(Code::kCorrupt,
                                  fmt::format("ranks {} and {} overwrote bytes {} to {} without a flush in between; "
-                                             "nobody can tell what was there before",
+                                             "the bytes before are unknown",
                                              there.member, member, range.begin, range.end));
         },
         [&](ByteRange gap) { gaps.push_back(gap); });

@@ -1,7 +1,6 @@
-// What the undo journals of all ranks say together: which commit a file is to be taken back to, and the bytes that make
-// it so.
+// Joins the undo journals of all ranks: the commit to go back to, and the bytes to restore.
 //
-// Pure but for reading payloads where two ranks have preserved the same bytes. docs/log-format.md, "The undo journal",
+// Pure, except that it compares payloads if two ranks preserved the same bytes. docs/log-format.md, "The undo journal",
 // is the specification.
 #pragma once
 
@@ -16,14 +15,14 @@
 namespace forebay::recover {
 
 struct Undoing {
-    Picture picture;              // `Newest::log` is the index of the journal; `size` is that of the commit
-    std::uint64_t commit = 0;     // its number; 0: as the file was opened
-    std::uint64_t given_up = 0;   // bytes that were overwritten since, and that nobody has kept
-    bool nothing = false;         // the file is as it should be: it was closed
+    Picture picture;              // `Newest::log` is the journal's index; `size` is the commit's
+    std::uint64_t commit = 0;     // number; 0: the file as opened
+    std::uint64_t given_up = 0;   // overwritten bytes of which no copy exists
+    bool nothing = false;         // the file was closed: nothing to undo
 };
 
-// `views[i]` and `files[i]` are the journal of rank i; all ranks are there. kCorrupt: they do not belong together, or
-// two ranks overwrote a byte without meeting in between, and preserved different content of it.
+// `views[i]` and `files[i]` are the journal of rank i, for all ranks. kCorrupt: they do not belong together, or two
+// ranks overwrote a byte without meeting in between and preserved different content.
 [[nodiscard]] Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* const> files);
 
 }   // namespace forebay::recover

@@ -22,7 +22,7 @@ Status touched(std::string what) { return {Code::kUnsupported, std::move(what)};
 
 std::string seconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns / 1'000'000'000, ns / 1'000'000 % 1000); }
 
-// A change of these moves the ctime, and nothing else of what is looked at.
+// A change of one of these moves the ctime only.
 bool explained(const TargetState& known, const io::FileState& now, const Death& death) noexcept {
     return death.renamed || known.rest.mode != now.mode || known.rest.links != now.links ||
            known.rest.owner != now.owner || known.rest.group != now.group;
@@ -63,7 +63,7 @@ Status check_at_rest(const TargetState& known, const io::FileState& now, const D
         "its status was changed, but not its name, mode or owner: it may have been written to, and its time set back");
 }
 
-// Some file systems keep whole seconds only, once a file is not in memory any more.
+// Some file systems keep only whole seconds once a file leaves memory.
 TargetState as_kept(TargetState known, const io::FileState& now) noexcept {
     constexpr std::uint64_t kSecond = 1'000'000'000;
     if (now.modified_ns % kSecond == 0 && now.changed_ns % kSecond == 0) {
@@ -74,17 +74,17 @@ TargetState as_kept(TargetState known, const io::FileState& now) noexcept {
 }
 
 struct Samples {
-    bool any = false;       // there are some that can be looked for
-    bool there = false;     // one of them has come
-    bool none = true;       // nothing has come of writes that had not returned
-    bool missing = false;   // one of a write that had returned, and that nothing later has overwritten, is not there
+    bool any = false;       // there are samples to compare
+    bool there = false;     // a sample is in the target
+    bool none = true;       // no write that had not returned left bytes
+    bool missing = false;   // the sample of a returned, not overwritten write is absent
 };
 
 Result<Samples> look_for_samples(const TargetState& known, io::File& target) {
     Samples found;
     std::array<std::byte, log::kSampleMax> bytes;
-    // Writes that may have come, the last one first: what they overwrote need not be there. A write comes from its
-    // beginning on, so one whose beginning is not there has not come, unless that was overwritten in its turn.
+    // Writes that may have arrived, newest first: bytes that they overwrote need not be there. A write arrives from its
+    // begin on. So without its begin it has not arrived, unless that was overwritten too.
     std::array<bool, std::tuple_size_v<decltype(known.samples)>> came{};
     for (std::size_t i = 0; i < known.samples.size(); ++i) {
         const WriteSample& sample = known.samples[i];
@@ -112,7 +112,7 @@ Result<Samples> look_for_samples(const TargetState& known, io::File& target) {
     return found;
 }
 
-// What writes that had returned have left; nothing if that is not known to the byte.
+// The size that returned writes left; none unless it is known exactly.
 std::optional<std::uint64_t> size_before(const TargetState& known) noexcept {
     const auto not_ended = std::ranges::count_if(known.samples, [](const WriteSample& each) {
         return each.bytes != 0 && !each.ended;
@@ -121,13 +121,13 @@ std::optional<std::uint64_t> size_before(const TargetState& known) noexcept {
     return known.size_min;
 }
 
-// Writes may have been under way.
+// Checks a target with writes in flight at the death.
 Status check_busy(const TargetState& known, const io::FileState& now, io::File& target, const Death& death) {
     FOREBAY_TRY(check_not_older(known, now));
     if (now.size < known.size_min || now.size > known.size_max)
         return touched(fmt::format("it has {} bytes; the process that died may have left between {} and {}", now.size,
                                    known.size_min, known.size_max));
-    // A file system sets a size at once: no other one comes between the old and the new.
+    // A file system sets a size at once, without sizes in between.
     const bool only_resized = known.resized && std::ranges::all_of(known.samples, [](const WriteSample& each) {
                                   return each.bytes == 0;
                               });
@@ -146,13 +146,13 @@ Status check_busy(const TargetState& known, const io::FileState& now, io::File& 
             "it has {} bytes; it had {} before the write that the process that died had begun, and has nothing of that",
             now.size, *size));
     if (samples.value().missing)
-        return touched("what the process that died had written to it last is not in it any more");
+        return touched("it no longer has the last bytes that the process that died had written");
     if (!written) return Status::ok();
-    // A local file has its time before its first byte: a writer that is killed in between leaves the time alone.
+    // A local file gets its time before the first byte. A writer killed in between leaves only the time.
     const bool at_once = exact && now.modified_ns <= known.begun_ns + kBeginsWithinNs;
     if (samples.value().any && !samples.value().there && !known.resized && !at_once)
         return touched("it was written to, and has nothing of what the process that died was writing");
-    // Writes to a local file wait for each other, and only then have their time.
+    // Writes to a local file wait for each other before they set the time.
     if (!exact || known.in_flight > 1) return check_late(now, death, !explained(known, now, death));
     if (at_once) return Status::ok();
     return touched(fmt::format("it was written to {} seconds after the last write of the process that died had begun",

@@ -1,9 +1,8 @@
-// Whether a target is still as a dead process has left it: what the process knew of it (log/target_state.h), against
-// what it is now.
+// Tells whether a target is as a dead process left it, by the state noted in the log (log/target_state.h).
 //
-// Certain where its times are those of this machine, and nothing was under way at the death: then nothing may have
-// changed. What was under way may have changed the file, but only so far. docs/recovery.md, "Is it still the file?",
-// tells what holds on which file system. Blocks on reads of the target; changes nothing.
+// The answer is certain if the target has this machine's times and no write was in flight at the death. Writes in
+// flight explain limited changes. docs/recovery.md, "Is it still the file?", has the details by file system. Blocks on
+// reads of the target; changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +14,21 @@
 
 namespace forebay::recover {
 
-// A target that was written so long after the last sign of life was written by somebody else, whatever else is known of
-// it: clocks of file servers differ, and so do the times at which they hear of a write.
+// A write so long after the last sign of life was another program's. Clocks of file servers differ, and servers learn
+// of writes late.
 inline constexpr std::uint64_t kClocksApartNs = 60'000'000'000;
-// On a local file system a write has its time when it begins. So long it may take from when the process said that it
-// begins: processors are shared, and a debugger may hold a thread up.
+// The longest time from the note of a write to its begin, when a local file system sets the time: processors are
+// shared, and a debugger may stop a thread.
 inline constexpr std::uint64_t kBeginsWithinNs = 250'000'000;
 
 struct Death {
-    std::uint64_t last_sign_ns = 0;   // CLOCK_REALTIME; 0: nobody knows
-    bool renamed = false;             // the file has another name now, which has changed its ctime
-    bool lost = false;                // what was not synced may be: the machine was restarted, or a device was gone
-    bool others_recover = false;      // other nodes bring their parts home, and set the times
+    std::uint64_t last_sign_ns = 0;   // CLOCK_REALTIME; 0: unknown
+    bool renamed = false;             // a rename has changed the ctime
+    bool lost = false;                // unsynced bytes may be lost: a restart, or a device was gone
+    bool others_recover = false;      // other nodes recover their parts, and set the times
 };
 
-// kNotFound never; kUnsupported: somebody else has changed it, and the text says what shows it. Other errors are those
-// of reading it.
+// Errors: kUnsupported: another program has changed it; the text has the evidence. Those of reading it.
 [[nodiscard]] Status check_untouched(const log::TargetState& known, const io::FileState& now, io::File& target,
                                      const Death& death);
 

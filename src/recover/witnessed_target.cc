@@ -18,7 +18,7 @@ WitnessedTarget::WitnessedTarget(std::shared_ptr<io::File> target, Setup setup)
     }
 }
 
-// Each note goes to the place that the note before does not have. So a torn note leaves the one before.
+// Notes alternate between two places, so a torn note leaves the one before.
 Status WitnessedTarget::note() {
     if (!setup_.store) return Status::ok();
     if (log::state_offset(witness_.state().serial) == log::state_offset(noted_)) witness_.skip_serial();
@@ -33,7 +33,7 @@ Status WitnessedTarget::check_untouched_since() {
     left.kind = witness_.state().kind;
     left.rest = left_;
     Status untouched;
-    // Times that come late may be those of this recovery's own writes.
+    // Late times may be those of this recovery's own writes.
     if (left.kind != io::TimesKind::kLazy) untouched = check_untouched(left, now.value(), file(), {});
     else if (now.value().size != left_.size) untouched = {Code::kUnsupported, "its size has changed"};
     return untouched.with_context(name() + ": others have changed it while it was being recovered");
@@ -75,7 +75,7 @@ void WitnessedTarget::look_before_write(ByteRange range) {
     if (place.empty()) return;
     std::array<std::byte, log::kSampleMax> bytes;
     const auto into = std::span(bytes).first(place.size());
-    // What cannot be read may be healed by the write.
+    // A write may heal unreadable bytes.
     const auto got = ForwardingFile::read_at(place.begin, into);
     if (got) witness_.saw(place.begin, into.first(got.value()), witness_.state().serial);
 }

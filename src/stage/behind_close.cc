@@ -22,7 +22,7 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     const bool all_there = bytes_.index().empty() && outflow_.queue().idle() && !outflow_.target().cut_due() &&
                            outflow_.target().size() == logical_size_;
     if (all_there) return WaitedClose::kNothingLeft;
-    outflow_.guard();
+    outflow_.begin_turns();
     return std::nullopt;
 }
 

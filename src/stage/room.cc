@@ -238,7 +238,7 @@ bool StagedFile::recycle(bool newest_too) {
 
 // Asks for all that may be drained to be drained now; true if anything is under way.
 bool StagedFile::press() {
-    drain::Planner::Pressed pressed;
+    drain::Planner::RoomDrain pressed;
     {
         const LockGuard lock(mutex());
         if (state_ != State::kStaged) return false;
@@ -249,7 +249,7 @@ bool StagedFile::press() {
             return false;
         }
         follow();
-        pressed = outflow_.planner().press();
+        pressed = outflow_.planner().drain_for_room();
     }
     if (pressed.wants_thread) outflow_.wake();
     return pressed.under_way;

@@ -270,7 +270,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     Status refresh();
 
     // For tests: a drain thread asks this for work.
-    [[nodiscard]] drain::Source& outflow() noexcept { return outflow_; }
+    [[nodiscard]] drain::WorkSource& outflow() noexcept { return outflow_; }
 
     bool press();
     std::uint64_t promote_held();

@@ -60,8 +60,7 @@ bool Engine::Core::must_hold_back_locked(const Task::Node& node) const noexcept 
     return node.bytes > 0 && (!held_back_.empty() || !fits_locked(node));
 }
 
-// How many tasks threads could begin with now; perhaps fewer, if they do not fit together, and perhaps
-// more of those held back: whoever takes one looks again.
+// The number of tasks that threads could begin now. A thread that takes a task looks again, so an estimate suffices.
 std::size_t Engine::Core::takeable_locked() const noexcept {
     return scheduled_.size() + (!held_back_.empty() && fits_locked(*held_back_.front()) ? 1 : 0);
 }
@@ -91,7 +90,7 @@ void Engine::Core::run(NodePtr node, std::unique_lock<std::mutex>& lock) {
     running_bytes_ -= node->bytes;
     charged_ -= node->bytes > 0 ? 1 : 0;
     end_locked(*node, State::kDone, ended);
-    if (threads_.empty()) summon_locked();   // the caller may not look again
+    if (threads_.empty()) summon_locked();   // the caller may not take another task
     ended.nodes.erase(node->place);
     if (ended.nodes.empty()) return;
     lock.unlock();
@@ -100,7 +99,7 @@ void Engine::Core::run(NodePtr node, std::unique_lock<std::mutex>& lock) {
 }
 
 void Engine::Core::serve() {
-    std::unique_lock lock(mutex_);   // whoever started this thread has counted it as looking
+    std::unique_lock lock(mutex_);   // start_thread_locked counted this thread as looking
     for (;;) {
         NodePtr node = take_locked();
         --looking_;
@@ -119,15 +118,15 @@ void Engine::Core::serve() {
     }
 }
 
-// The thread is idle and ends. Whoever starts the next one, or destroys this, joins it.
+// Ends an idle thread. The next start of a thread, or the destructor, joins it.
 void Engine::Core::leave_locked() {
     --asleep_;
     const auto self = std::ranges::find(threads_, std::this_thread::get_id(), &std::jthread::get_id);
-    left_.push_back(std::move(*self));   // there is room: start_thread_locked has seen to it
+    left_.push_back(std::move(*self));   // start_thread_locked reserved the space
     threads_.erase(self);
 }
 
-// Sees to it that what may begin does: every thread that is about to look finds one task.
+// Wakes or starts a thread for each task that may begin.
 void Engine::Core::summon_locked() {
     while (looking_ < takeable_locked()) {
         if (asleep_ > 0) {
@@ -145,13 +144,13 @@ void Engine::Core::summon_locked() {
 bool Engine::Core::start_thread_locked() {
     if (stopping_ || threads_.size() >= limits_.threads_max) return false;
     try {
-        for (std::jthread& thread : left_) thread.join();   // they take no lock any more
+        for (std::jthread& thread : left_) thread.join();   // they take no lock by now
         left_.clear();
-        threads_.reserve(threads_.size() + 1);   // a thread that cannot be kept must not start
+        threads_.reserve(threads_.size() + 1);   // reserve first: a thread that cannot be kept must not start
         left_.reserve(threads_.size() + 1);
         threads_.push_back(limits_.start_thread([this] { serve(); }));
     } catch (const std::system_error&) {
-        return false;   // fewer threads than wanted serve as well, only slower
+        return false;   // fewer threads do the same work
     } catch (const std::bad_alloc&) {
         return false;
     }
@@ -205,7 +204,7 @@ void Engine::Core::allow(std::size_t threads) {
 Engine::Core::~Core() {
     begin_stop();
     for (auto* threads : {&left_, &threads_})
-        for (std::jthread& thread : *threads) thread.join();   // what becomes free to run meanwhile is canceled
+        for (std::jthread& thread : *threads) thread.join();   // tasks that become free to run are canceled
 }
 
 Submitted Engine::Core::submit(Request request) {
@@ -223,7 +222,7 @@ Submitted Engine::Core::submit(Request request) {
 
     const std::lock_guard lock(mutex_);
     node->section = &sections_.back();
-    if (node->barrier) sections_.emplace_back();   // the last thing that may fail
+    if (node->barrier) sections_.emplace_back();   // the last call that may throw
     ++unfinished_;
     place_locked(*node, waiting_);
     link_locked(*node, request);
@@ -243,7 +242,7 @@ bool Engine::Core::cancel(Task::Node& node) {
         default: break;
     }
     end_locked(node, State::kCanceled, ended);
-    summon_locked();   // it may have been the last one before a barrier
+    summon_locked();   // it may have been the last task before a barrier
     return true;
 }
 
@@ -312,7 +311,7 @@ bool Engine::assist() { return core_ && core_->assist(); }
 bool Engine::stop(std::chrono::steady_clock::time_point until) { return !core_ || core_->stop(until); }
 
 void Engine::forget_threads() noexcept {
-    // Not even destroyed: threads that do not exist cannot be joined, and sleepers that are gone do not wake.
+    // The state is not destroyed: its threads cannot be joined, and its condition variables have lost their sleepers.
     (void)core_.release();
 }
 

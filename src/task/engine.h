@@ -1,27 +1,22 @@
-// Runs tasks in the background, each after its parents, in as many threads as there is work for.
+// Runs tasks in the background, each after its parents, in a bounded number of threads.
 //
-// After the Asynchronous Execution Engine (AXE) of the Exascale FastForward stack, as section III-C of
-// "Compactor: Optimization Framework at Staging I/O nodes" describes it: tasks and their parents form a
-// directed acyclic graph, barrier tasks cut it in two, and a pool of threads runs what may run.
+// Source: the Asynchronous Execution Engine (AXE) of the Exascale FastForward stack, in section III-C of "Compactor:
+// Optimization Framework at Staging I/O nodes". Tasks and their parents form a directed acyclic graph.
 //
 // Order. A task begins after
-//   all of its `parents` are done, and
+//   all of its `parents` are done,
 //   one of its `sufficient_parents`, if it has any, is done, and
 //   every barrier task submitted before it has ended.
-// A barrier task begins after every task submitted before it has ended. What may begin does so in the order
-// in which it became free to, byte budgets aside. Ended means done or canceled. A task that failed is done:
-// its children run, and see its status through their own copies of its handle. Parents exist before their
-// children, so there are no cycles.
+// A barrier task begins after every task submitted before it has ended. Tasks that may begin do so in the order in
+// which they became free to, byte budgets aside. Ended means done or canceled. A failed task is done: its children run,
+// and read its status through their handles. Parents exist before their children, so there are no cycles.
 //
-// Cancel. A task that has not begun can be canceled; it then never runs. Its condition can then not come
-// true for others, which are canceled with it: every task that names it among `parents`, and every task
-// whose `sufficient_parents` are now all canceled; and so on through their children. Barriers only order:
-// a canceled task counts as ended before the next barrier; a canceled barrier task does not run, but
-// what comes after it still waits for all that came before it.
+// Cancel. A canceled task has not begun and never runs. Canceling it also cancels tasks whose condition can no longer
+// come true: those that name it among `parents`, those whose `sufficient_parents` are all canceled, and their children.
+// A barrier counts a canceled task as ended. A canceled barrier task still orders the tasks before and after it.
 //
-// Byte budget. Tasks may carry a number of bytes. Those that run at a time carry `budget_bytes` at most
-// together; a task that alone carries more runs when no other task with bytes does. Among tasks with
-// bytes none overtakes one that does not fit, so each gets its turn. Tasks without bytes pass them by.
+// Byte budget. Running tasks together carry at most `budget_bytes`. A task that carries more runs while no other task
+// with bytes does. No task with bytes overtakes one that does not fit; tasks without bytes do.
 //
 // States and their invariants
 //
@@ -29,22 +24,22 @@
 //      |             |
 //      +-------------+---> canceled
 //
-//   1. A task is in one state, and goes only along the arrows. waiting: a parent or a barrier is missing;
-//      scheduled: only a thread or the budget is.
-//   2. The tasks between two barriers are a section. Tasks are scheduled or running in the oldest section
-//      only, and its barrier task only when no other task of it is left. What has ended is counted nowhere.
+//   1. A task changes its state along the arrows only. A waiting task lacks a parent or a barrier; a scheduled one
+//      lacks only a thread or the budget.
+//   2. The tasks between two barriers are a section. Only tasks of the oldest section are scheduled or running, and its
+//      barrier task only once the others have ended.
 //   3. running bytes <= budget_bytes, or exactly one task with bytes runs.
-//   4. If a task may begin, then a thread is about to look for it, or as many threads run tasks as there
-//      may be, or no further thread could be had. A thread that ends a task looks for another.
-//   5. The engine holds a task only until it ends; ended tasks live as long as their handles. A task is done
-//      after its function, with all it holds, was destroyed; a canceled task's is destroyed right after.
+//   4. If a task may begin, then a thread is about to look for it, or the most threads allowed run tasks, or no
+//      further thread could be started.
+//   5. The engine holds a task until it ends. The engine destroys the function before a task is done, and right after
+//      a task is canceled. Handles keep the rest.
 //
-// Threads start when there is more to do than threads to do it, and sleep on a condition variable
-// otherwise, until they have been idle for `idle_max`: an idle engine costs no CPU, nothing is polled. If not one
-// thread can be had, `submit` says so, and whoever waits runs the tasks, with the same order and budget.
+// Threads. The engine starts a thread when more tasks may begin than threads are free. A thread without work sleeps on
+// a condition variable and ends after `idle_max`. If no thread can be started, `submit` reports that, and the callers
+// of `wait` run the tasks, with the same order and budget.
 //
-// Thread-safe, but for construction, destruction and forget_threads. Locks are held for bookkeeping only,
-// never while a task's function is called or destroyed.
+// Thread-safe, except construction, destruction and forget_threads. No lock is held while a task's function is called
+// or destroyed.
 #pragma once
 
 #include <chrono>
@@ -66,19 +61,19 @@ enum class State : std::uint8_t { kWaiting, kScheduled, kRunning, kDone, kCancel
     return state == State::kDone || state == State::kCanceled;
 }
 
-// A handle of a task: copies mean the same task. May outlive the engine. Never blocks.
+// A handle of a task. Copies mean the same task. It may outlive the engine. Never blocks.
 class Task {
   public:
     struct Node;
 
-    Task() noexcept = default;   // of no task
+    Task() noexcept = default;   // an empty handle
     explicit Task(std::shared_ptr<Node> node) noexcept : node_(std::move(node)) {}
     explicit operator bool() const noexcept { return node_ != nullptr; }
     friend bool operator==(const Task&, const Task&) = default;
 
-    // Not for a handle of no task. What happened before a task ended is visible to whoever sees it ended.
+    // Not for an empty handle. A thread that sees the task ended sees all that happened before.
     [[nodiscard]] State state() const noexcept;
-    // What the function returned; kUnavailable if it was canceled or has not ended.
+    // The function's result; kUnavailable if the task was canceled or has not ended.
     [[nodiscard]] Status status() const;
 
   private:
@@ -86,78 +81,76 @@ class Task {
     std::shared_ptr<Node> node_;
 };
 
-// What to run, and when. The engine copies the lists of parents.
+// The engine copies the lists of parents.
 struct Request {
-    // An exception that leaves it is the task's status (kUnavailable for want of memory, else kInternal).
+    // An exception becomes the task's status: kUnavailable for std::bad_alloc, else kInternal.
     std::function<Status()> run;
     std::uint64_t bytes = 0;
-    std::span<const Task> parents = {};              // all of them are necessary
-    std::span<const Task> sufficient_parents = {};   // one of them is enough
+    std::span<const Task> parents = {};
+    std::span<const Task> sufficient_parents = {};   // one is enough
     bool barrier = false;
 };
 
 struct Submitted {
-    Task task;       // of no task if it was refused
-    Status status;   // why it was refused: kInvalidArgument: no function, or a parent that is no task of this engine;
-                     // kUnavailable: the engine's threads were forgotten
-    bool has_thread = false;   // false: the engine has not got one thread; the task runs when somebody waits
+    Task task;                 // empty if the engine refused it
+    Status status;             // kInvalidArgument: no function, or a parent of another engine
+                               // kUnavailable: after forget_threads
+    bool has_thread = false;   // false: there is no thread, and the task runs in the next `wait`
 };
 
 // Starts a thread that calls `serve`, or throws std::system_error.
 using StartThread = std::function<std::jthread(std::function<void()> serve)>;
 
 struct Limits {
-    std::size_t threads_max = 1;   // 0 is taken as 1
+    std::size_t threads_max = 1;   // 0 counts as 1
     std::uint64_t budget_bytes = std::numeric_limits<std::uint64_t>::max();
-    StartThread start_thread = {};                                           // empty: a plain thread. Tests let it fail
-    std::chrono::milliseconds idle_max = std::chrono::milliseconds::max();   // a thread without work ends after that
+    StartThread start_thread = {};                                           // empty: a plain thread; tests let it fail
+    std::chrono::milliseconds idle_max = std::chrono::milliseconds::max();   // an idle thread ends after that
 };
 
 class Engine {
   public:
     explicit Engine(Limits limits);
-    // Cancels what has not begun and waits for what runs. Not from one of its tasks, nor while another
-    // thread is in a call of this engine; tasks that run may still submit: what they submit is canceled.
+    // Cancels tasks that have not begun and waits for those that run. Not from a task, nor during another call of this
+    // engine, except that running tasks may submit; the engine cancels what they submit.
     ~Engine();
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // Never waits for a task. A task whose necessary parent was canceled already is canceled at once.
-    // May throw std::bad_alloc, and has then submitted nothing.
+    // Never waits for a task. Cancels the task at once if a necessary parent was canceled. After std::bad_alloc nothing
+    // was submitted.
     Submitted submit(Request request);
 
-    // True if the task will not run: it is canceled now, or was before. False if it runs or is done.
+    // Returns true if the task is canceled, now or before; false if it runs or is done.
     bool cancel(const Task& task);
 
-    // Blocks until the task has ended; returns its status. kInvalidArgument if it is no task of this engine,
-    // or if the caller is itself a task of this engine and the awaited one has not ended: a task that needs
-    // another one names it as a parent.
+    // Blocks until the task has ended; returns its status. kInvalidArgument: the task is not of this engine, or the
+    // caller is a task of this engine and the awaited one has not ended. Name it as a parent instead.
     Status wait(const Task& task);
-    // Blocks until no task is left, those submitted meanwhile included. Errors as above; the tasks' own
-    // statuses are not told.
+    // Blocks until no task is left, including those submitted during the wait. Errors as in `wait`; the tasks' statuses
+    // are not returned.
     Status wait_all();
 
-    // Tasks could begin, and no thread comes to them, since all run tasks that may never end: one thread more than
-    // the limit said, if it can be had. False: none waits for a thread.
+    // Adds a thread beyond the limit if tasks could begin but all threads run tasks that may never end. Returns false
+    // if no task could begin.
     bool assist();
 
-    // Threads may be so many from now on, if the limit said less.
+    // Raises the limit of threads to `threads`, if that is more.
     void allow(std::size_t threads);
 
-    // Cancels what has not begun, and what becomes free to, and waits until nothing runs. False: at `until` something
-    // still does; then the engine must not be destroyed, nor anything that its tasks use.
+    // Cancels tasks that have not begun and waits until none runs. Returns false if one still runs at `until`; then
+    // neither the engine nor data of its tasks may be destroyed.
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
 
-    // In a child after fork(2), where the threads do not exist and locks may be taken for ever: lets go of
-    // everything without touching it. The memory is not freed, inherited tasks never end, and the engine
-    // refuses every call from then on; its destructor does nothing.
+    // For a child after fork(2), where the threads do not exist and locks may be held for ever. Leaks the state
+    // untouched. Inherited tasks never end, the engine refuses later calls, and its destructor does nothing.
     void forget_threads() noexcept;
 
   private:
     friend struct Task::Node;
     class Core;
     struct Ended;
-    std::unique_ptr<Core> core_;   // null: forgotten
+    std::unique_ptr<Core> core_;   // null after forget_threads
 };
 
 }   // namespace forebay::task

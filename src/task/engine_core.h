@@ -1,8 +1,8 @@
 // The state of an engine: its tasks, sections, byte budget and threads.
 //
-// engine_graph.cc decides what a task waits for, and what the end of a task means for others. engine.cc runs tasks in
-// threads, and has the calls of an engine. No other file includes this. Thread-safety: `mutex_` guards all members; the
-// caller of a function whose name ends in `_locked` holds it.
+// engine_graph.cc keeps the graph and propagates the end of a task. engine.cc runs tasks in threads and implements the
+// engine's calls. Internal to these two files. Blocking: `wait`, `stop` and the destructor only.
+// Thread-safety: `mutex_` guards all members; callers of functions that end in `_locked` hold it.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace forebay::task {
 
-// Tasks that have ended. Their functions are destroyed without the lock, so a caller declares this before the lock.
+// Ended tasks. Their functions are destroyed without the lock, so callers declare this before the lock.
 struct Engine::Ended {
     Nodes nodes;
 
@@ -24,7 +24,7 @@ struct Engine::Ended {
     Ended& operator=(const Ended&) = delete;
     ~Ended() { destroy(); }
     void destroy() noexcept {
-        for (const NodePtr& node : nodes) node->run = nullptr;   // handles may keep the rest
+        for (const NodePtr& node : nodes) node->run = nullptr;
         nodes.clear();
     }
 };
@@ -72,23 +72,23 @@ class Engine::Core {
     Limits limits_;
     std::mutex mutex_;
     std::condition_variable ready_;   // a summons was given, or the engine stops
-    std::condition_variable ended_;   // an awaited task has ended, or a waiting thread may run a task itself
+    std::condition_variable ended_;   // an awaited task has ended, or a waiting thread may run a task
 
-    // Each task that has not ended is in one of these lists. The byte budget keeps tasks in `held_back_`.
+    // Each task that has not ended is in one of these lists. `held_back_` waits for the byte budget.
     Nodes waiting_, scheduled_, held_back_, running_;
-    Nodes ending_;                   // ended, but the children were not told yet; empty when the lock is free
+    Nodes ending_;                   // ended, with children not told yet; empty while the lock is free
     std::deque<Section> sections_;   // oldest first; tasks go into the last one
     std::uint64_t running_bytes_ = 0;
-    std::size_t charged_ = 0;   // number of running tasks with bytes
+    std::size_t charged_ = 0;   // running tasks with bytes
     std::size_t unfinished_ = 0;
 
-    bool stopping_ = false;       // no thread starts any more, and no task is scheduled
+    bool stopping_ = false;       // no thread starts, and no task is scheduled
     std::size_t asleep_ = 0;      // threads without a summons
-    std::size_t summonses_ = 0;   // given, and not followed yet
+    std::size_t summonses_ = 0;   // given, and not yet followed
     std::size_t looking_ = 0;     // threads that will look for a task before they sleep
     std::size_t waiters_ = 0, all_waiters_ = 0;
     std::vector<std::jthread> threads_;
-    std::vector<std::jthread> left_;   // threads that have ended, or are about to end
+    std::vector<std::jthread> left_;   // threads that have ended or are about to
 };
 
 }   // namespace forebay::task

@@ -1,4 +1,4 @@
-// What a task of an engine waits for: its parents, its sufficient parents, and the turn of its section.
+// The waits of a task: for its parents, its sufficient parents, and the turn of its section.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +17,7 @@ void Engine::Core::wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wai
     ring.append(edge);
 }
 
-// Determines what the task waits for. The caller has allocated its edges.
+// Links the task to all that it waits for. The caller has allocated its edges.
 void Engine::Core::link_locked(Task::Node& node, const Request& request) {
     bool doomed = false;
     for (const Task& parent : request.parents) {
@@ -41,7 +41,7 @@ void Engine::Core::link_locked(Task::Node& node, const Request& request) {
     if (node.barrier) {
         node.section->closed = true;
         node.section->barrier = &node;
-        ++node.missing;   // until open_sections_locked says that it is due
+        ++node.missing;   // open_sections_locked ends this wait
     } else {
         ++node.section->unfinished;
         if (node.section != &sections_.front()) {
@@ -63,7 +63,7 @@ void Engine::Core::schedule_locked(Task::Node& node) {
 }
 
 void Engine::Core::satisfied_locked(Task::Node& child, Wait wait) {
-    if (wait == Wait::kSufficientParent)   // the other ones no longer matter
+    if (wait == Wait::kSufficientParent)   // one is enough
         for (Edge& edge : child.parent_edges())
             if (edge.wait == Wait::kSufficientParent) edge.leave();
     if (--child.missing == 0) schedule_locked(child);
@@ -74,7 +74,7 @@ void Engine::Core::given_up_locked(Task::Node& child, Wait wait) {
     mark_ended_locked(child, State::kCanceled);
 }
 
-// `settle_locked` does the rest in a loop, since a chain of tasks may be longer than a stack is deep.
+// `settle_locked` does the rest in a loop, since recursion through a long chain would overflow the stack.
 void Engine::Core::mark_ended_locked(Task::Node& node, State how) {
     for (Edge& edge : node.parent_edges()) edge.leave();
     node.turn.leave();
@@ -88,8 +88,8 @@ void Engine::Core::end_locked(Task::Node& node, State how, Ended& ended) {
     settle_locked(ended);
 }
 
-// Tells children and sections about each task that has ended, until no further task ends by that. Moves those tasks to
-// `ended`, which the caller destroys without the lock.
+// Tells the children and section of each ended task, until no further task ends. Moves the ended tasks to `ended`,
+// which the caller destroys without the lock.
 void Engine::Core::settle_locked(Ended& ended) {
     bool awaited = false;
     while (!ending_.empty()) {
@@ -110,8 +110,8 @@ void Engine::Core::settle_locked(Ended& ended) {
     if (awaited || (unfinished_ == 0 && all_waiters_ > 0)) ended_.notify_all();
 }
 
-// The barrier task of the oldest section is due once the section has no other task left. Once the barrier task has
-// ended, too, the next section becomes the oldest one.
+// Schedules the barrier task of the oldest section once its other tasks have ended, and opens the next section once the
+// barrier task has ended.
 void Engine::Core::open_sections_locked() {
     for (;;) {
         Section& oldest = sections_.front();

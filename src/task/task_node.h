@@ -1,6 +1,6 @@
 // The graph of tasks in memory: a node for each task, and rings of edges from a parent to its children.
 //
-// Internal to the room. Ownership: the engine's lists and the handles share a node, and a node owns its edges. No call
+// Internal to the room. Ownership: the engine's lists and the handles share a node, and a node owns its edges. Nothing
 // blocks. Thread-safety: the engine's lock guards everything except `Task::Node::state`.
 #pragma once
 
@@ -23,7 +23,7 @@ using Nodes = std::list<NodePtr>;
 
 enum class Wait : std::uint8_t { kParent, kSufficientParent, kTurn };
 
-// An element of a ring. No element owns the others. A link that is alone is a ring of its own.
+// An element of a ring, which owns no other element. A link alone is a ring of its own.
 struct Link {
     Link* before = this;
     Link* after = this;
@@ -39,7 +39,7 @@ struct Link {
         after->before = before;
         before = after = this;
     }
-    // Adds `link`, which must be alone, at the end of the ring that begins here.
+    // Adds `link`, which must be alone, at the end of this ring.
     void append(Link& link) noexcept {
         link.before = before;
         link.after = this;
@@ -48,7 +48,7 @@ struct Link {
     }
 };
 
-// One thing that a child waits for. The edge is in the ring of the parent, or of the section, until the wait is over.
+// One wait of a child. Until it is over, the edge is in the ring of the parent or of the section.
 struct Edge : Link {
     Task::Node* child = nullptr;
     Wait wait = Wait::kParent;
@@ -63,17 +63,17 @@ struct Section {
     Link gated;                      // edges of this section's tasks, until the section is the oldest one
 };
 
-// The engine's lock guards all members but `state` and those that never change.
+// The engine's lock guards all members that change, except `state`.
 struct Task::Node {
-    const Engine::Core* engine = nullptr;   // compared only, since handles may outlive the engine
+    const Engine::Core* engine = nullptr;   // compared only: handles may outlive the engine
     std::function<Status()> run;
     std::uint64_t bytes = 0;
     bool barrier = false;
 
     std::atomic<State> state{State::kWaiting};
-    Status status;   // does not change once the state says that the task has ended
+    Status status;   // final once the state is an end
 
-    // The place of the task in the engine, until the task ends.
+    // The task's place in the engine until it ends.
     Nodes* list = nullptr;
     Nodes::iterator place;
     Section* section = nullptr;

@@ -98,7 +98,7 @@ TEST_F(OutflowTest, newer_bytes_wait_for_the_write_of_older_ones_in_flight) {
         const LockGuard lock(outflow_.mutex());
         outflow_.planner().hurry();
     }
-    const Source::Taken first = outflow_.take();
+    const WorkSource::Taken first = outflow_.take();
     ASSERT_TRUE(first);
     stage(500, 100, 'b');
     EXPECT_FALSE(outflow_.take()) << "it would race with the write of the older bytes";
@@ -115,7 +115,7 @@ TEST_F(OutflowTest, a_segment_is_pinned_while_its_bytes_are_being_written) {
         outflow_.planner().hurry();
     }
     log::Segment* const segment = log_.newest();
-    const Source::Taken taken = outflow_.take();
+    const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
     EXPECT_EQ(segment->pins, 1u);
     taken.work->run();
@@ -147,7 +147,7 @@ TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_give
         const LockGuard lock(outflow_.mutex());
         outflow_.planner().hurry();
     }
-    const Source::Taken taken = outflow_.take();
+    const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
     listener_.given_up_ = true;
     taken.work->run();
@@ -174,7 +174,7 @@ TEST_F(OutflowTest, a_short_run_waits_for_neighbours_until_everything_is_to_go) 
     EXPECT_FALSE(outflow_.take());
     {
         const LockGuard lock(outflow_.mutex());
-        const auto pressed = outflow_.planner().press();
+        const auto pressed = outflow_.planner().drain_for_room();
         EXPECT_TRUE(pressed.wants_thread);
         EXPECT_TRUE(pressed.under_way);
     }
@@ -201,7 +201,7 @@ TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
         const LockGuard lock(outflow_.mutex());
         outflow_.planner().hurry();
     }
-    const Source::Taken taken = outflow_.take();
+    const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
     std::thread drainer([&] { taken.work->run(); });
     const std::vector<std::byte> bytes(100, std::byte{'b'});

@@ -35,7 +35,7 @@ class FunctionWork final : public Work {
 };
 
 // Hands out the work it was given, in order.
-class ListSource final : public Source {
+class ListSource final : public WorkSource {
   public:
     Taken take() override {
         const std::lock_guard lock(mutex_);
@@ -282,7 +282,7 @@ TEST(Scheduler, wakes_from_many_threads_lose_no_work) {
 }
 
 TEST(Scheduler, memory_running_out_in_a_source_stops_neither_the_thread_nor_the_source) {
-    class Starved final : public Source {
+    class Starved final : public WorkSource {
       public:
         Taken take() override {
             if (++takes == 1) throw std::bad_alloc();
@@ -328,7 +328,7 @@ TEST(Scheduler, destruction_waits_for_the_work_in_flight_and_leaves_what_is_queu
 }
 
 TEST(Scheduler, destruction_with_endless_sources_does_not_hang) {
-    class Endless final : public Source {
+    class Endless final : public WorkSource {
       public:
         Taken take() override {
             return {std::make_unique<FunctionWork>([this] {
@@ -347,7 +347,7 @@ TEST(Scheduler, destruction_with_endless_sources_does_not_hang) {
 }
 
 TEST(Scheduler, destruction_while_threads_are_still_being_started_does_not_hang) {
-    class Endless final : public Source {
+    class Endless final : public WorkSource {
       public:
         Taken take() override {
             return {std::make_unique<FunctionWork>([this] { ran.release(); }), true};
