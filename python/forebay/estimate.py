@@ -199,6 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         "--size", type=quantity, default=quantity("8GiB"), metavar="SIZE", help="option size; default: 8GiB"
     )
     program.add_argument("--close", choices=["wait", "deferred"], default="wait", help="option close; default: wait")
+    program.add_argument("--flush", action="store_true", help="each step flushes, and the flush drains, as with MPI")
     program.add_argument("--servers", type=_at_least(1, int), metavar="N", help="also stage through this many servers")
     reads = parser.add_argument_group("program that reads")
     reads.add_argument("--epochs", type=_at_least(1, int), metavar="N", help="reads all data this many times")
@@ -252,6 +253,7 @@ def _writing(given: argparse.Namespace) -> Writing:
         writes,
         given.size,
         given.close == "wait",
+        given.flush,
     )
 
 

@@ -66,6 +66,7 @@ class Writing:
     writes: int = 1  # calls of one rank and step
     size: float = math.inf  # option `size`: the log of one process
     waits_at_close: bool = True  # False: option `close` is not `wait`
+    flush_drains: bool = False  # each step's writes end with a flush that waits for the drain, as those of MPI do
 
     @property
     def node_bytes(self) -> float:
@@ -145,6 +146,11 @@ class _Node:
         self.peak = max(self.peak, self.pending)
         return waited + seconds
 
+    def drains(self) -> float:
+        """Waits for the drain. Returns the seconds."""
+        seconds, self.pending = self.pending / self.drain, 0.0
+        return seconds
+
     def computes(self, work: float) -> float:
         """Computes for `work` seconds of undisturbed time. Returns the seconds that it takes."""
         together = min(self.pending / self.drain, work * self.slow)
@@ -160,7 +166,8 @@ def staged_writing(machine: Machine, writing: Writing, *, stage: float = 0.0, dr
     piece = writing.node_bytes / pieces
     steps, compute_s = [], 0.0
     for _ in range(writing.steps):
-        steps.append(sum(node.stages(piece, room) for _ in range(pieces)))
+        step_s = sum(node.stages(piece, room) for _ in range(pieces))
+        steps.append(step_s + (node.drains() if writing.flush_drains else 0.0))
         compute_s += node.computes(writing.compute_s)
     left = node.pending / node.drain
     close_s = machine.call_s + (left if writing.waits_at_close else 0.0)

@@ -104,6 +104,11 @@ def test_a_deferred_close_returns_before_the_drain_ends():
     assert (deferred.close_s, deferred.left_s) == (0, pytest.approx(waits.close_s))
 
 
+def test_a_flush_that_drains_leaves_nothing_to_the_compute_time():
+    waits = staged_writing(MACHINE, replace(PROGRAM, flush_drains=True))
+    assert waits.steps_s == pytest.approx((1.2,) * 6) and waits.close_s == 0
+
+
 @pytest.mark.parametrize("factor, waits_more", [(1.01, False), (0.9, True)])
 def test_the_needed_size_is_just_enough(factor, waits_more):
     hurried = replace(PROGRAM, compute_s=0.3, writes=10)
