@@ -1,6 +1,6 @@
 """``python -m forebay`` and the script ``forebay``: start the command, a separate program beside this package.
 
-``python -m forebay run train.py`` is ``forebay run -- python train.py``, with this interpreter.
+``python -m forebay run train.py`` is ``forebay run -- python train.py``, with this interpreter. ``estimate`` runs here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ _WITH_VALUE = ("-o", "--option", "--nls", "--json", "--report", "--folder", "--c
 
 def main() -> None:
     """Replaces this process by the command, with its arguments and environment. Returns only by SystemExit."""
+    if sys.argv[1:2] == ["estimate"]:  # is a module of this package, and needs no other program
+        from forebay import estimate
+
+        sys.exit(estimate.main(sys.argv[2:]))
     try:
         path = command()
     except NotInstalled as reason:

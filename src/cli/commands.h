@@ -21,6 +21,7 @@ void add_wait(CLI::App& app, int& exit_status);
 void add_drain(CLI::App& app, int& exit_status);
 void add_serve(CLI::App& app, int& exit_status);
 void add_follow(CLI::App& app, int& exit_status);
+void add_estimate(CLI::App& app, int& exit_status);
 void add_torture(CLI::App& app, int& exit_status);
 void add_options(CLI::App& app, int& exit_status);
 

@@ -106,9 +106,9 @@ Result<std::string> plugin_folder() {
     return Status(Code::kNotFound, fmt::format("find the plugin: there is none in {}", looked));
 }
 
-std::optional<std::string> python_startup_folder() {
+std::optional<std::string> python_package_folder() {
     const Result<std::string> self = own_path();
-    if (!self || following_is_off()) return std::nullopt;
+    if (!self) return std::nullopt;
     const fs::path prefix = fs::path(self.value()).parent_path().parent_path();
     // In a wheel the prefix is the package. A build folder is two levels below the checkout.
     std::vector<fs::path> packages{prefix};
@@ -119,8 +119,13 @@ std::optional<std::string> python_startup_folder() {
         if (entry->path().filename().string().starts_with("python"))
             packages.push_back(entry->path() / "site-packages" / "forebay");
     for (const fs::path& package : packages)
-        if (fs::exists(package / "startup" / "sitecustomize.py", error)) return (package / "startup").string();
+        if (fs::exists(package / "startup" / "sitecustomize.py", error)) return package.string();
     return std::nullopt;
+}
+
+std::optional<std::string> python_startup_folder() {
+    const auto package = following_is_off() ? std::nullopt : python_package_folder();
+    return package ? std::optional(*package + "/startup") : std::nullopt;
 }
 
 std::string python_path_with(const std::string& folder) {

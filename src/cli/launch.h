@@ -28,6 +28,9 @@ inline constexpr const char* kCacheVolPlugin = "libh5cache_vol.so";
 // Returns true if the value of HDF5_PLUGIN_PATH contains the folder.
 [[nodiscard]] bool names_folder(std::string_view plugin_path, std::string_view folder);
 
+// The folder of the Python package beside this command. Nullopt if this installation has none.
+[[nodiscard]] std::optional<std::string> python_package_folder();
+
 // The package's folder with the module that each Python of a program imports at its start. The module follows
 // DataLoaders (python/forebay/startup). Nullopt if this installation has no Python package, or FOREBAY_FOLLOW switches
 // it off.

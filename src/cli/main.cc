@@ -49,6 +49,7 @@ int run_command_line(int argc, char** argv) {
     add_cache(app, exit_status);
     add_serve(app, exit_status);
     add_follow(app, exit_status);
+    add_estimate(app, exit_status);
     add_torture(app, exit_status);
     add_options(app, exit_status);
     add_probe(app, exit_status);

@@ -75,7 +75,7 @@ def test_help_is_found_in_each_way_and_fits_a_screen(command):
         assert call("help", *command).stdout == help_.stdout
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, ["torture"], ["serve"], ["follow"]], ids=" ".join)
+@pytest.mark.parametrize("command", [*COMMANDS, ["torture"], ["serve"], ["follow"], ["estimate"]], ids=" ".join)
 def test_help_names_values_in_the_words_of_the_product(command):
     said = call(*command, "--help").stdout
     assert re.findall(r"\b(?:TEXT|U?INT|FLOAT|POSITIVE)\b", said) == []
