@@ -8,128 +8,134 @@
 namespace forebay::stage {
 
 Status StagedFile::finish(Finish how) {
-    const LockGuard writer(writer_);
+    const LockGuard writer(file_.writer);
     const Status closed = close_staged(how);
     if (how == Finish::kProgramWaits) let_others_open();
     return closed;
 }
 
 void StagedFile::let_others_open() noexcept {
-    const LockGuard lock(mutex());
-    outflow_.turns().let_others_open();
+    const LockGuard lock(file_.mutex());
+    file_.outflow.turns().let_others_open();
 }
 
 Status StagedFile::finish_unclosed() {
-    if (!writer_.try_lock()) return {Code::kUnavailable, "a thread of the program is in a call of the file"};
-    const LockGuard writer(writer_, kLocked);
+    if (!file_.writer.try_lock()) return {Code::kUnavailable, "a thread of the program is in a call of the file"};
+    const LockGuard writer(file_.writer, kLocked);
     {
-        const LockGuard lock(mutex());
-        if (state_ == State::kFailed) return withheld_.is_ok() ? outflow_.failures().error() : withheld_;
-        if (state_ == State::kPassive) return Status::ok();
-        if (group_) return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
+        const LockGuard lock(file_.mutex());
+        if (file_.mode == FileMode::kFailed) return withheld_.is_ok() ? file_.outflow.failures().error() : withheld_;
+        if (file_.mode == FileMode::kPassive) return Status::ok();
+        if (file_.group)
+            return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
     return close_staged(Finish::kProgramWaits);
 }
 
 Status StagedFile::close_staged(Finish how) {
-    give_back_first();
+    log_.give_back_first_segment();
     const bool program_waits = how == Finish::kProgramWaits;
     std::optional<Call> call;
-    if (program_waits) call.emplace(slot_->close_ns, context_.spare_time(), context_.trace());
-    const Status forwarded = forward(&io::ForwardedTarget::close);
+    if (program_waits) call.emplace(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Status forwarded = file_.forward(&io::ForwardedTarget::close);
     {
-        const LockGuard lock(mutex());
-        follow();
-        if (state_ != State::kStaged) {
-            const bool to_sync = state_ == State::kBypass && durable_ && outflow_.facts().unsynced();
+        const LockGuard lock(file_.mutex());
+        file_.follow();
+        if (file_.mode != FileMode::kStaged) {
+            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.facts().unsynced();
             // What the other process could not close it may still write, or have to be recovered from it.
-            if (state_ == State::kBypass) state_ = forwarded ? State::kPassive : State::kFailed;
-            offer_target();
+            if (file_.mode == FileMode::kBypass) file_.mode = forwarded ? FileMode::kPassive : FileMode::kFailed;
+            file_.offer_target();
             if (!forwarded) {
-                outflow_.halt(forwarded);
+                file_.outflow.halt(forwarded);
                 return forwarded;
             }
-            return outflow_.failures().first_error().is_ok() && to_sync ? outflow_.sync() : outflow_.failures().error();
+            return file_.outflow.failures().first_error().is_ok() && to_sync ? file_.outflow.sync()
+                                                                             : file_.outflow.failures().error();
         }
         if (!withheld_.is_ok()) {
-            state_ = State::kFailed;
-            offer_target();
-            outflow_.halt(withheld_);
+            file_.mode = FileMode::kFailed;
+            file_.offer_target();
+            file_.outflow.halt(withheld_);
             return withheld_.with_context(fmt::format("close {}: what was written since the last flush that "
                                                       "succeeded is incomplete, and stays in the staging log",
-                                                      path_));
+                                                      file_.name.path));
         }
-        outflow_.failures().try_again();
+        file_.outflow.failures().try_again();
     }
     // Fails if draining has failed before; whatever can still be drained is, all the same.
-    Status outcome = make_commit(true);
+    Status outcome = file_.commits->commit(true);
     bool group = false;
     {
-        const LockGuard lock(mutex());
-        group = durable_ && group_;
+        const LockGuard lock(file_.mutex());
+        group = file_.durable && file_.group;
         if (!settle_for_close(outcome)) return leave_in_log(std::move(outcome));
-        log_.reset();
-        group_.reset();
-        follower_.reset();
-        state_ = State::kPassive;
-        committed_size_ = logical_size_;
-        outflow_.target().set_size(logical_size_);
-        update_ledger();
+        file_.log.reset();
+        file_.group.reset();
+        file_.follower.reset();
+        file_.mode = FileMode::kPassive;
+        file_.sizes.committed = file_.sizes.logical;
+        file_.outflow.target().set_size(file_.sizes.logical);
+        file_.update_ledger();
     }
-    if (program_waits) context_.spare_time().forgive();
-    if (const Status given_back = group ? sync_given_back() : Status::ok(); outcome) outcome = given_back;
+    if (program_waits) file_.context.spare_time().forgive();
+    if (const Status given_back = group ? file_.commits->log_given_back() : Status::ok(); outcome) outcome = given_back;
     if (outcome) return outcome;
     return outcome.with_context("all staged bytes were written by a later attempt, but before");
 }
 
 // True: the target has everything, and nobody needs the log any more. `outcome` keeps the first failure.
 bool StagedFile::settle_for_close(Status& outcome) {
-    if (const Status drained = drain_all(); outcome) outcome = drained;
-    if (outflow_.failures().halted() && outflow_.failures().first_error().sys_errno() == ENOMEM) {
+    if (const Status drained = log_.drain(); outcome) outcome = drained;
+    if (file_.outflow.failures().halted() && file_.outflow.failures().first_error().sys_errno() == ENOMEM) {
         // What stopped this attempt may be a write that began, and got no memory, before it. None is left now.
-        outflow_.failures().resume();
-        (void)drain_all();
+        file_.outflow.failures().resume();
+        (void)log_.drain();
     }
-    if (!bytes_.index().empty() || outflow_.target().cut_due() || !outflow_.queue().idle() ||
-        (group_ && !group_->order().damage().is_ok()))
+    if (!file_.bytes.index().empty() || file_.outflow.target().cut_due() || !file_.outflow.queue().idle() ||
+        (file_.group && !file_.group->order().damage().is_ok()))
         return false;
-    if (outflow_.target().size() != logical_size_) {
-        const Status resized = outflow_.resize_target(logical_size_);
+    if (file_.outflow.target().size() != file_.sizes.logical) {
+        const Status resized = file_.outflow.resize_target(file_.sizes.logical);
         if (outcome) outcome = resized;
         if (!resized) return false;
     }
-    if (!outcome && !group_ && !durable_) {
-        outflow_.make_good();
-        if (outflow_.failures().first_error().is_ok()) outcome = Status::ok();
+    if (!outcome && !file_.group && !file_.durable) {
+        file_.outflow.make_good();
+        if (file_.outflow.failures().first_error().is_ok()) outcome = Status::ok();
     }
-    const Status alone = await_unpinned();
+    const Status alone = log_.await_unpinned();
     if (outcome) outcome = alone;
     if (!alone) return false;
-    if (!durable_) return true;
-    const Status durable = group_ ? retire_group() : release_all_durably();
+    if (!file_.durable) return true;
+    const Status durable = file_.commits->release_all();
     if (outcome) outcome = durable;
     // Bytes that may not be there are in the log still. So is what the last statement counts, if none came after it.
-    return (group_ ? durable.is_ok() : log_->empty()) && outflow_.failures().target_lost().is_ok() &&
+    return (file_.group ? durable.is_ok() : file_.log->empty()) && file_.outflow.failures().target_lost().is_ok() &&
            durable.sys_errno() != ETIMEDOUT;
 }
 
 Status StagedFile::leave_in_log(Status outcome) {
-    const Status alone = outflow_.arrivals().await(mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS { return !recycling_; });
+    const Status alone = file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+        return !file_.commits->recycling();
+    });
     if (outcome) outcome = alone;
-    if (outcome && group_) outcome = group_->order().damage();
-    state_ = State::kFailed;
-    offer_target();
-    outflow_.halt(outcome);
-    if (log_->marker_fits()) (void)log_->append_marker(log::RecordKind::kClose, logical_size_, next_sequence());
-    Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", path_,
-                                                   bytes_.pending_bytes()));
-    if (outflow_.turns().changed()) leave_to_others();
+    if (outcome && file_.group) outcome = file_.group->order().damage();
+    file_.mode = FileMode::kFailed;
+    file_.offer_target();
+    file_.outflow.halt(outcome);
+    if (file_.log->marker_fits())
+        (void)file_.log->append_marker(log::RecordKind::kClose, file_.sizes.logical, file_.next_sequence());
+    Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", file_.name.path,
+                                                   file_.bytes.pending_bytes()));
+    if (file_.outflow.turns().changed()) leave_to_others();
     return told;
 }
 
 void StagedFile::withhold(Status why) noexcept {
-    const LockGuard lock(mutex());
-    if (state_ == State::kBypass && target_->forwarded() != nullptr) target_->forwarded()->withhold(why);
+    const LockGuard lock(file_.mutex());
+    if (file_.mode == FileMode::kBypass && file_.target->forwarded() != nullptr)
+        file_.target->forwarded()->withhold(why);
     withheld_ = std::move(why);
 }
 

@@ -42,15 +42,15 @@ struct StagedFile::CopyPlan {
 void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
-    const bool plain = state_ == State::kPassive || state_ == State::kBypass || left_to_others_;
-    if (plain && index().empty()) {
+    const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass || file_.left.to_others;
+    if (plain && file_.index().empty()) {
         plan.target.push_back({all, part.into.data()});
         return;
     }
     // Others may have made the file longer than is known here: then the target tells where it ends.
-    const ByteRange inside = group_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
-    const std::uint64_t real_end = outflow_.target().cut_due().value_or(kOffsetMax);
-    index().for_each_newest(
+    const ByteRange inside = file_.group ? all : all.intersect({0, std::max(file_.sizes.logical, all.begin)});
+    const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
+    file_.index().for_each_newest(
         inside,
         [&](ByteRange range, const index::StagedPlace& bytes) {
             if (bytes.zeros()) plan.zeros.push_back(to(range));
@@ -115,7 +115,7 @@ Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<pla
     const std::size_t helpers = std::min(std::max<std::size_t>(threads, 1), reads->size()) - 1;
     // One that cannot be had is not missed.
     (void)attempt([&] {
-        for (std::size_t i = 0; i < helpers; ++i) context_.scheduler().carry_out(std::make_unique<Help>(reads));
+        for (std::size_t i = 0; i < helpers; ++i) file_.context.scheduler().carry_out(std::make_unique<Help>(reads));
     });
     reads->work();
     return reads->wait();
@@ -126,20 +126,14 @@ Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
     return read({&part, 1});
 }
 
-// Others of a shared file may have staged something. A log that was left behind has bytes that are nowhere else.
-void StagedFile::offer_target() noexcept {
-    const bool unstaged = !group_ && state_ != State::kFailed && bytes_.empty() && !outflow_.target().cut_due();
-    unstaged_.offer(unstaged ? target_.get() : nullptr);
-}
-
 bool StagedFile::read_unstaged(const ReadPart& part, Status& outcome) {
-    UnstagedTarget::Use use(unstaged_);
+    UnstagedTarget::Use use(file_.unstaged);
     if (use.file() == nullptr) return false;
     outcome = read_or_zeros(*use.file(), part.offset, part.into);
-    if (!outcome) outcome = outcome.with_context("read " + path_);
+    if (!outcome) outcome = outcome.with_context("read " + file_.name.path);
     if (use.end()) {
-        const LockGuard lock(mutex());
-        unstaged_.let_go();
+        const LockGuard lock(file_.mutex());
+        file_.unstaged.let_go();
     }
     return true;
 }
@@ -152,7 +146,7 @@ Status StagedFile::read(std::span<const ReadPart> parts) {
 }
 
 Status StagedFile::read_some(std::span<const ReadPart> parts) {
-    const bool inherited = context_.inherited();
+    const bool inherited = file_.context.inherited();
     // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
     bool pinned = false;
     for (;;) {
@@ -161,39 +155,39 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
         std::shared_ptr<group::Group> group;   // keeps the segments of others mapped
         std::size_t threads = 0;
         {
-            const LockGuard lock(mutex());
-            if (!inherited) follow();
-            if (group_ && !group_->order().damage().is_ok())
-                return group_->order().damage().with_context("read " + path_);
-            target = target_;
-            group = group_;
+            const LockGuard lock(file_.mutex());
+            if (!inherited) file_.follow();
+            if (file_.group && !file_.group->order().damage().is_ok())
+                return file_.group->order().damage().with_context("read " + file_.name.path);
+            target = file_.target;
+            group = file_.group;
             for (const ReadPart& part : parts)
                 if (!part.into.empty()) plan_copy(part, plan);
-            if (!inherited && outflow_.facts().waited_for()) threads = context_.options().drain_threads;
-            pinned = !plan.staged.empty() && !inherited && !follows();
+            if (!inherited && file_.outflow.facts().waited_for()) threads = file_.context.options().drain_threads;
+            pinned = !plan.staged.empty() && !inherited && !file_.follows();
             if (pinned)
-                for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
+                for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
         }
         const auto intact = copy_staged(plan);
         if (intact && (intact.value() || pinned)) {   // else these bytes are read again
             std::uint64_t stolen = 0;
             for (const auto& staged : plan.staged) stolen += staged.range.size();
-            add(slot_->stolen, stolen);
+            add(file_.slot->stolen, stolen);
         }
         if (pinned) {
-            const LockGuard lock(mutex());
-            for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
-            outflow_.arrivals().announce_unpinned();   // a close may be waiting to give the segments back
-            if (log_) recycle();
+            const LockGuard lock(file_.mutex());
+            for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
+            file_.outflow.arrivals().announce_unpinned();   // a close may be waiting to give the segments back
+            if (file_.log) log_.recycle();
         }
-        if (!intact) return intact.status().with_context("read " + path_);
+        if (!intact) return intact.status().with_context("read " + file_.name.path);
         if (!intact.value() && !pinned) {
             if (!inherited) {
                 // What was followed has been drained and its segment used again.
-                const LockGuard lock(mutex());
-                if (!group_) continue;
-                index().clear();
-                group_->order().restart();
+                const LockGuard lock(file_.mutex());
+                if (!file_.group) continue;
+                file_.index().clear();
+                file_.group->order().restart();
                 continue;
             }
             // The parent has drained these bytes and used the segment again.
@@ -201,7 +195,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
                 if (!unchanged(bytes)) plan.target.push_back({range, to});
         }
         const Status rest = read_target(std::move(target), std::move(plan.target), threads);
-        return rest ? rest : rest.with_context("read " + path_);
+        return rest ? rest : rest.with_context("read " + file_.name.path);
     }
 }
 
@@ -210,13 +204,15 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
 Status StagedFile::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {
-        const LockGuard lock(mutex());
-        if (state_ != State::kStaged || group_)
-            return {Code::kUnavailable, path_ + ": its last flush is not known apart from what came after it"};
-        CommitKeeper::State state{committed_size_, slot_->guarantee_given_up.load(std::memory_order_relaxed), {}};
-        const std::uint64_t real_end = outflow_.target().cut_due().value_or(kOffsetMax);
-        bytes_.index().for_each_ready(
-            {0, committed_size_},
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged || file_.group)
+            return {Code::kUnavailable,
+                    file_.name.path + ": its last flush is not known apart from what came after it"};
+        CommitKeeper::State state{
+            file_.sizes.committed, file_.slot->guarantee_given_up.load(std::memory_order_relaxed), {}};
+        const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
+        file_.bytes.index().for_each_ready(
+            {0, file_.sizes.committed},
             [&](ByteRange range, const index::StagedPlace& bytes) {
                 state.elsewhere.push_back(range);
                 if (!bytes.zeros()) plan.staged.push_back({range, bytes, nullptr});
@@ -226,7 +222,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
                 if (!cut.empty()) state.elsewhere.push_back(cut);
             });
         FOREBAY_TRY(keeper.begin(std::move(state)));
-        for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
+        for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
     }
     const Status copied = attempt([&]() -> Status {
         std::vector<std::byte> buffer;   // an extent is within one segment, or one that was gathered
@@ -236,15 +232,15 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
             const std::byte* const fault = io::guarded({from, range.size()}, [&buffer, from]() noexcept {
                 std::memcpy(buffer.data(), from, buffer.size());
             });
-            if (fault != nullptr) return bytes.segment->fault(fault).with_context("read " + path_);
+            if (fault != nullptr) return bytes.segment->fault(fault).with_context("read " + file_.name.path);
             FOREBAY_TRY(keeper.take(range.begin, buffer));
         }
         return Status::ok();
     });
-    const LockGuard lock(mutex());
-    for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
-    outflow_.arrivals().announce_unpinned();
-    if (log_) recycle();
+    const LockGuard lock(file_.mutex());
+    for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
+    file_.outflow.arrivals().announce_unpinned();
+    if (file_.log) log_.recycle();
     return copied;
 }
 

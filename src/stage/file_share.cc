@@ -11,322 +11,218 @@ namespace forebay::stage {
 
 namespace {
 
-// So many bytes in small pieces wait for their neighbours before they are staged each for itself: no more than this,
-// and than this share of the log.
-constexpr std::uint64_t kWaitingMax = std::uint64_t{32} << 20;
-constexpr std::uint64_t kWaitingShare = 8;
 // So many drain threads at most for the sake of other processes.
 constexpr std::size_t kDrainThreadsMax = 64;
 
 }   // namespace
 
-// Whatever the target has for the range now is newer than any record before this one, of whichever class.
-// False: the log has failed, and has no record of it.
-bool StagedFile::append_bypass_record(ByteRange range, Place place) {
-    const std::uint64_t sequence = next_sequence();
-    group::DrawnNumber drawn(order());
-    if (group_ && !group_->lost().is_ok()) return false;
-    const bool supersedes = place == Place::kPerhapsStaged;
-    const bool recorded = log_->append_through(range, sequence, supersedes);
-    if (group_ && recorded) index::ExtentIndex::note_bypass(*log_->newest(), sequence, supersedes);
-    return recorded;
-}
-
-// To the target at once, past the log. What is staged for the same place was drained before it came to
-// be used otherwise, or is not drained any more before the close, or was never there; the record tells whoever follows
-// this log to forget what it still knows of that, and how long the file is.
-Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place) {
-    for (const Part& part : parts) {
-        const ByteRange range{part.offset, part.offset + part.bytes.size()};
-        if (range.empty()) continue;
-        FOREBAY_TRY(make_marker_room());   // the others have to be told
-        const std::uint64_t begin_ns = monotonic_ns();
-        {
-            const group::BypassInFlight under_way(group_->target().bypasses());
-            FOREBAY_TRY(target_->write_at(part.offset, part.bytes));
-        }
-        context_.wrote(begin_ns, monotonic_ns(), range);
-        outflow_.facts().note_unsynced();
-        add(slot_->through, range.size());
-        add(slot_->target_writes, 1);
-        const LockGuard lock(mutex());
-        if (!append_bypass_record(range, place)) return log_failure().with_context("write to " + path_);
-        if (!follows()) {
-            index::FileBounds noted = bounds();
-            bytes_.take_in_own(noted);
-            bytes_.index().drop(range);
-            outflow_.target().reaches(range.end);
-        }
-        logical_size_ = std::max(logical_size_, range.end);
-    }
-    return Status::ok();
-}
-
 Status StagedFile::take_first_segment() {
-    const LockGuard writer(writer_);
-    if (first_segment_ != nullptr) return Status::ok();
-    auto segment = log_->acquire();
-    while (!segment && context_.await_a_close()) segment = log_->acquire();
-    if (!segment) return segment.status().with_context("share " + path_ + " with the other processes of the node");
-    first_segment_ = segment.value();
-    return Status::ok();
+    const LockGuard writer(file_.writer);
+    return log_.take_first_segment();
 }
 
-void StagedFile::give_back_first() {
-    if (first_segment_ != nullptr) context_.pool()->release(std::exchange(first_segment_, nullptr));
-}
+Status StagedFile::sync_own_log() { return file_.commits->sync_own_log(); }
+
+Status StagedFile::begin_statements() { return file_.commits->begin_statements(); }
 
 Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes) {
-    FOREBAY_TRY(take_first_segment());
-    const LockGuard writer(writer_);
-    log::Segment* const segment = std::exchange(first_segment_, nullptr);
+    const LockGuard writer(file_.writer);
+    FOREBAY_TRY(log_.take_first_segment());
+    const bool durable = group->release().durable();
+    std::unique_ptr<CommitPolicy> commits;
+    if (durable) commits = std::make_unique<GroupCommits>(file_, log_);
+    else commits = std::make_unique<ProcessCommits>(file_, log_);
     {
-        const LockGuard lock(mutex());
-        group_ = std::move(group);
-        unstaged_.withdraw();
-        durable_ = group_->release().durable();
-        log_->share(group_->log().sharing(), durable_);
-        several_nodes_ = several_nodes;
-        if (several_nodes) committed_size_ = 0;   // all raw data lies beyond: it drains at once
-        if (group_->drains()) {
-            group_->target().set_committed_size(committed_size_);
-            outflow_.share(group_->order(), std::min<std::size_t>(group_->participants(), kDrainThreadsMax),
-                           several_nodes);
+        const LockGuard lock(file_.mutex());
+        file_.group = std::move(group);
+        file_.commits = std::move(commits);
+        file_.unstaged.withdraw();
+        file_.durable = durable;
+        file_.log->share(file_.group->log().sharing(), file_.durable);
+        file_.several_nodes = several_nodes;
+        if (several_nodes) file_.sizes.committed = 0;   // all raw data lies beyond: it drains at once
+        if (file_.group->drains()) {
+            file_.group->target().set_committed_size(file_.sizes.committed);
+            file_.outflow.share(file_.group->order(),
+                                std::min<std::size_t>(file_.group->participants(), kDrainThreadsMax), several_nodes);
         } else {
-            follower_ = std::make_unique<index::FollowedBytes>(group_->order());
+            file_.follower = std::make_unique<index::FollowedBytes>(file_.group->order());
         }
-        if (several_nodes) note_external_writers();
-        bytes_.index().clear();   // numbers begin afresh
+        if (several_nodes && file_.group->drains()) file_.outflow.target().note_external_writers();
+        file_.bytes.index().clear();   // numbers begin afresh
     }
-    if (!adopt(segment)) return log_failure().with_context("share " + path_ + " with the other processes of the node");
-    return sync_own_log();
+    if (!log_.adopt_first_segment())
+        return log_.failure().with_context("share " + file_.name.path + " with the other processes of the node");
+    return file_.commits->sync_own_log();
 }
 
 void StagedFile::poll_group(bool room_wanted) {
     bool drain_now = false;
     {
-        const LockGuard lock(mutex());
+        const LockGuard lock(file_.mutex());
         try {
             drain_now = find_work(room_wanted);
         } catch (const std::bad_alloc&) {
             // Nothing is lost: what was not taken in is found again.
         }
-        outflow_.arrivals().announce();   // somebody may wait to drain what was not complete
+        file_.outflow.arrivals().announce();   // somebody may wait to drain what was not complete
     }
-    if (drain_now) outflow_.wake();
+    if (drain_now) file_.outflow.wake();
 }
 
 // True if a drain thread is to be woken.
 bool StagedFile::find_work(bool room_wanted) {
-    if (state_ != State::kStaged || follows()) return false;
-    follow(!room_wanted);
+    if (file_.mode != FileMode::kStaged || file_.follows()) return false;
+    file_.follow(!room_wanted);
     if (room_wanted)
-        outflow_.arrivals().wait_out_pause(mutex(), outflow_.failures());   // this thread has nothing else to do
-    if (state_ != State::kStaged || !group_) return false;
-    if (room_wanted && recycle_durably() && (state_ != State::kStaged || !group_)) return false;
-    if (room_wanted && !outflow_.failures().halted() &&
-        (outflow_.arrivals().stalled(outflow_.queue()) || outflow_.arrivals().sync_hangs()))
-        outflow_.halt(outflow_.arrivals().timed_out());
-    if (room_wanted && !outflow_.failures().halted()) {
-        recycle();   // first: a participant that gets room by this needs no bytes of an unfinished commit to drain
-        if (bytes_.index().ready_empty() && outflow_.queue().idle() && !outflow_.target().cut_due() &&
-            group_->lacks_room())
-            add(slot_->guarantee_given_up, bytes_.index().promote_held());
-        (void)outflow_.planner().resume();
-        outflow_.planner().hurry();
+        file_.outflow.arrivals().wait_out_pause(file_.mutex(),
+                                                file_.outflow.failures());   // this thread has nothing else to do
+    if (file_.mode != FileMode::kStaged || !file_.group) return false;
+    if (room_wanted && file_.commits->recycle_durably(false) && (file_.mode != FileMode::kStaged || !file_.group))
+        return false;
+    if (room_wanted && !file_.outflow.failures().halted() &&
+        (file_.outflow.arrivals().stalled(file_.outflow.queue()) || file_.outflow.arrivals().sync_hangs()))
+        file_.outflow.halt(file_.outflow.arrivals().timed_out());
+    if (room_wanted && !file_.outflow.failures().halted()) {
+        log_.recycle();   // first: a participant that gets room by this needs no bytes of an unfinished commit to drain
+        if (file_.bytes.index().ready_empty() && file_.outflow.queue().idle() && !file_.outflow.target().cut_due() &&
+            file_.group->lacks_room())
+            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        (void)file_.outflow.planner().resume();
+        file_.outflow.planner().hurry();
     }
-    recycle();
-    update_ledger();
-    return outflow_.planner().wants_thread();
+    log_.recycle();
+    file_.update_ledger();
+    return file_.outflow.planner().wants_thread();
 }
 
 void StagedFile::collective_write_done() {
     {
-        const LockGuard lock(mutex());
-        if (state_ != State::kStaged || !group_) return;
-        all_written_ = true;
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged || !file_.group) return;
+        file_.progress.all_written = true;
     }
-    outflow_.wake();
-}
-
-// After a failure, with on_error=through: the others may write to the target once no older bytes are on their way
-// there. Never where the target could not be cut: that is made up for in the close, and would take with it what they
-// write. Then all go on staging, as with the other policies. Nothing that comes after a failure asks for a cut before
-// the close.
-void StagedFile::allow_bypass() noexcept {
-    if (group_ && group_->drains() && outflow_.failures().halted() && outflow_.queue().idle() &&
-        !outflow_.target().cut_due() && context_.options().on_error == OnError::kThrough)
-        group_->target().allow_bypass();
-}
-
-// Other processes of the node write to the target by themselves from now on, or may.
-void StagedFile::note_external_writers() noexcept {
-    if (group_ && group_->drains()) outflow_.target().note_external_writers();
+    file_.outflow.wake();
 }
 
 bool StagedFile::staged() const {
-    const LockGuard lock(mutex());
-    return state_ == State::kStaged;
+    const LockGuard lock(file_.mutex());
+    return file_.mode == FileMode::kStaged;
+}
+
+bool StagedFile::durable() const {
+    const LockGuard lock(file_.mutex());
+    return file_.durable;
 }
 
 bool StagedFile::shared() const {
-    const LockGuard lock(mutex());
-    return group_ != nullptr;
+    const LockGuard lock(file_.mutex());
+    return file_.group != nullptr;
 }
 
 Status StagedFile::finish_followed(const Status& outcome) {
-    const LockGuard writer(writer_);
+    const LockGuard writer(file_.writer);
     {
-        const LockGuard lock(mutex());
-        if (state_ != State::kStaged) return outcome;
-        follower_.reset();
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged) return outcome;
+        file_.follower.reset();
         if (outcome) {
-            log_.reset();
-            state_ = State::kPassive;
-            committed_size_ = logical_size_;
-            outflow_.target().set_size(logical_size_);
+            file_.log.reset();
+            file_.mode = FileMode::kPassive;
+            file_.sizes.committed = file_.sizes.logical;
+            file_.outflow.target().set_size(file_.sizes.logical);
         } else {
-            log_->abandon();
-            left_log_ = true;
-            state_ = State::kFailed;
-            outflow_.halt(outcome);
+            file_.log->abandon();
+            file_.left.log = true;
+            file_.mode = FileMode::kFailed;
+            file_.outflow.halt(outcome);
         }
-        group_.reset();
-        offer_target();
+        file_.group.reset();
+        file_.offer_target();
     }
-    return outcome && durable_ ? sync_given_back() : outcome;
+    return outcome && file_.durable ? file_.commits->log_given_back() : outcome;
 }
 
 Status StagedFile::drain_present() {
-    const LockGuard writer(writer_);
+    const LockGuard writer(file_.writer);
     std::shared_ptr<group::Group> group;
     std::uint64_t below = 0;
     {
-        const LockGuard lock(mutex());
-        if (state_ != State::kStaged || !group_) return outflow_.failures().error();
-        group = group_;
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged || !file_.group) return file_.outflow.failures().error();
+        group = file_.group;
         below = group->order().present_below();
         if (group->drains()) {
-            follow();
-            add(slot_->guarantee_given_up, bytes_.index().promote_held());
+            file_.follow();
+            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
         }
     }
-    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
+    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
     if (!group->drains()) return group->log().drain_below(below);
-    const LockGuard lock(mutex());
-    return drain_all(below);
+    const LockGuard lock(file_.mutex());
+    return log_.drain(below);
 }
 
 Status StagedFile::resize_beside(std::uint64_t size) {
-    const LockGuard writer(writer_);
-    const auto present = target_->size();
+    const LockGuard writer(file_.writer);
+    const auto present = file_.target->size();
     FOREBAY_TRY(present.status());
     return present.value() == size ? Status::ok()
-                                   : target_->resize(size);   // a file server is told of nothing that is so
+                                   : file_.target->resize(size);   // a file server is told of nothing that is so
 }
 
 Status StagedFile::note_size(std::uint64_t size) {
-    const LockGuard writer(writer_);
-    if (!follows() && log_ != nullptr && !log_->empty()) {
-        FOREBAY_TRY(make_marker_room());
-        const std::uint64_t sequence = next_sequence();
-        group::DrawnNumber drawn(order());
-        FOREBAY_TRY(group_->lost());
-        const bool noted = log_->append_marker(log::RecordKind::kTruncate, size, sequence);
+    const LockGuard writer(file_.writer);
+    if (!file_.follows() && file_.log != nullptr && !file_.log->empty()) {
+        FOREBAY_TRY(log_.make_marker_room());
+        const std::uint64_t sequence = file_.next_sequence();
+        group::DrawnNumber drawn(file_.order());
+        FOREBAY_TRY(file_.group->lost());
+        const bool noted = file_.log->append_marker(log::RecordKind::kTruncate, size, sequence);
         drawn.publish();
-        if (!noted) return log_failure().with_context("set the size of " + path_);
+        if (!noted) return log_.failure().with_context("set the size of " + file_.name.path);
     }
-    const LockGuard lock(mutex());
-    logical_size_ = size;
-    outflow_.target().set_size(size);
-    index().drop({size, kOffsetMax});
+    const LockGuard lock(file_.mutex());
+    file_.sizes.logical = size;
+    file_.outflow.target().set_size(size);
+    file_.index().drop({size, kOffsetMax});
     return Status::ok();
 }
 
 void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
-    const LockGuard writer(writer_);
-    const LockGuard lock(mutex());
-    unstaged_.replace(target_, guard(target_));
-    offer_target();
-    outflow_.target().reach_through(target_);
+    const LockGuard writer(file_.writer);
+    const LockGuard lock(file_.mutex());
+    file_.unstaged.replace(file_.target, guard(file_.target));
+    file_.offer_target();
+    file_.outflow.target().reach_through(file_.target);
 }
 
 void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
-    const LockGuard writer(writer_);
+    const LockGuard writer(file_.writer);
     const std::uint64_t now = monotonic_ns();
-    context_.spare_time().enter(begin_ns);
-    context_.spare_time().leave(now);
-    context_.spare_time().forgive();
-    add(slot_->close_ns, now - begin_ns);
-    if (const io::Trace* const trace = context_.trace()) trace->waited(begin_ns, now);
+    file_.context.spare_time().enter(begin_ns);
+    file_.context.spare_time().leave(now);
+    file_.context.spare_time().forgive();
+    add(file_.slot->close_ns, now - begin_ns);
+    if (const io::Trace* const trace = file_.context.trace()) trace->waited(begin_ns, now);
 }
 
-void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(slot_->guarantee_given_up, bytes); }
+void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(file_.slot->guarantee_given_up, bytes); }
 
 Status StagedFile::go_through(ledger::AsideReason reason) {
-    const LockGuard writer(writer_);
-    slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
+    const LockGuard writer(file_.writer);
+    file_.count_aside(reason);
     {
-        const LockGuard lock(mutex());
-        if (state_ != State::kStaged) return Status::ok();
-        bytes_.index().clear();
-        follower_.reset();
-        log_->release_all();
-        group_.reset();
-        state_ = State::kBypass;
-        offer_target();
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged) return Status::ok();
+        file_.bytes.index().clear();
+        file_.follower.reset();
+        file_.log->release_all();
+        file_.group.reset();
+        file_.mode = FileMode::kBypass;
+        file_.offer_target();
     }
-    return durable_ ? sync_given_back() : Status::ok();
-}
-
-// The rest of appending a record, for the drainer: others look at the index meanwhile, and nobody waits for them here.
-void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) {
-    std::uint64_t bytes = 0;
-    for (const Part& part : parts) bytes += part.bytes.size();
-    // Nodes wait for each other's bytes: they go at once.
-    const bool drain_now = own_records().note(parts, record, several_nodes_ ? 1 : stripe());
-    group_->order().published();
-    add(slot_->staged, bytes);
-    // Counted as pending before the write returns. If the record is in the index already, nobody may come to set that
-    // right.
-    slot_->pending.fetch_add(bytes, std::memory_order_relaxed);
-    if (own_records().bytes() == 0) {
-        const LockGuard lock(mutex());
-        update_ledger();
-    }
-    if (several_nodes_) group_->log().appended(parts);
-    if (drain_now) outflow_.wake();
-}
-
-index::FileBounds StagedFile::bounds() noexcept {
-    return {logical_size_, dirty_, committed_size_, outflow_.target().size(), several_nodes_};
-}
-
-// Takes in what others have appended. With `may_wait` scattered pieces may wait for their neighbours.
-void StagedFile::follow(bool may_wait) {
-    if (!group_ || state_ != State::kStaged) return;
-    index::FileBounds found = bounds();
-    while (!group_->order().find()) {
-        index().clear();
-        group_->order().restart();
-        // What has been released is in the target, whose size tells of the rest.
-        if (const auto size = target_->size()) {
-            outflow_.target().reaches(size.value());
-            found.reach(size.value());
-        }
-    }
-    if (follower_) return follower_->take_in(found);
-    group_->order().count_found(slot_->pending);
-    if (!group_->order().damage().is_ok() && !outflow_.failures().halted()) outflow_.halt(group_->order().damage());
-    const Options& options = context_.options();
-    const bool gathers = may_wait && !outflow_.planner().urgent() && !several_nodes_ && !all_written_ &&
-                         !group_->order().completeness_awaited();
-    if (!bytes_.take_in(group_->order(), found, options.write_max,
-                        gathers ? std::min(kWaitingMax, options.size / kWaitingShare) : 0))
-        return;
-    outflow_.target().reaches(found.target_size);
-    update_ledger();   // of what was found, some was superseded
-    all_written_ = false;
+    return file_.durable ? file_.commits->log_given_back() : Status::ok();
 }
 
 }   // namespace forebay::stage

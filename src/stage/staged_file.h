@@ -66,9 +66,11 @@
 #include "log/file_log.h"
 #include "plan/merge.h"
 #include "plan/read_merge.h"
+#include "stage/commit_policy.h"
+#include "stage/drained_file.h"
 #include "stage/file_context.h"
-#include "stage/spare_time.h"
-#include "stage/unstaged_target.h"
+#include "stage/file_state.h"
+#include "stage/staging_log.h"
 
 namespace forebay::stage {
 
@@ -107,7 +109,7 @@ class CommitKeeper {
     virtual Status take(std::uint64_t offset, io::Bytes bytes) = 0;
 };
 
-class StagedFile final : private drain::DrainListener, public std::enable_shared_from_this<StagedFile> {
+class StagedFile final : public std::enable_shared_from_this<StagedFile> {
   public:
     struct Setup {
         io::Identity identity;
@@ -116,7 +118,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
         std::uint64_t log_number = 0;
     };
     StagedFile(FileContext& context, Setup setup);
-    ~StagedFile() override;
+    ~StagedFile();
 
     // Copies `bytes` into the staging log; they are the newest content of [offset, offset + size) for
     // every later `read` of this process. Blocks only for room in the staging area (option full).
@@ -189,8 +191,8 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
 
     // ---- for the engine -------------------------------------------------------------------------
 
-    [[nodiscard]] const std::string& path() const noexcept { return path_; }
-    [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
+    [[nodiscard]] const std::string& path() const noexcept { return file_.name.path; }
+    [[nodiscard]] const io::Identity& identity() const noexcept { return file_.name.identity; }
 
     // passive -> staged or, with a reason, through. `target` allows writing; `slot` outlives `finish`.
     // If the target may hang, a thread that waits with patience leaves all writing to others; else it writes too.
@@ -200,7 +202,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
                             std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                             const std::function<Status()>& prepare = {});
     // What target writes are aligned to.
-    [[nodiscard]] std::uint64_t stripe() const noexcept { return outflow_.facts().stripe(); }
+    [[nodiscard]] std::uint64_t stripe() const noexcept { return file_.outflow.facts().stripe(); }
     // Commits, drains, sets the target's size, gives the log back: -> passive. On failure -> failed. After ETIMEDOUT a
     // drain thread may still be in a call that does not return: the file and the engine have to stay.
     // kBehindProgram: no call of the program waits for it. Other processes that open the file wait until
@@ -246,7 +248,7 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     // Writes go to the log.
     [[nodiscard]] bool staged() const;
     // The number of the file's log within the process.
-    [[nodiscard]] std::uint64_t log_number() const noexcept { return log_number_; }
+    [[nodiscard]] std::uint64_t log_number() const noexcept { return file_.name.log_number; }
     // The drainer looks what others have appended, and sets the drain going if that is worth it. When one of
     // them waits for room everything has to go, held bytes at last.
     void poll_group(bool room_wanted);
@@ -270,197 +272,63 @@ class StagedFile final : private drain::DrainListener, public std::enable_shared
     Status refresh();
 
     // For tests: a drain thread asks this for work.
-    [[nodiscard]] drain::Source& outflow() noexcept { return outflow_; }
+    [[nodiscard]] drain::Source& outflow() noexcept { return file_.outflow; }
 
-    bool press();
-    std::uint64_t promote_held();
-    void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS { mutex().lock(); }
-    void unlock_after_fork() NO_THREAD_SAFETY_ANALYSIS { mutex().unlock(); }
+    [[nodiscard]] StagingLog& log() noexcept { return log_; }
+    void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS { file_.mutex().lock(); }
+    void unlock_after_fork() NO_THREAD_SAFETY_ANALYSIS { file_.mutex().unlock(); }
 
   private:
-    enum class State : std::uint8_t { kPassive, kStaged, kBypass, kFailed };
     struct CopyPlan;
 
-    // The lock of the state.
-    [[nodiscard]] Mutex& mutex() const RETURN_CAPABILITY(outflow_.mutex()) { return outflow_.mutex(); }
-
     // staged_file.cc
-    Status refuse_if_inherited(const char* what) const;
-    void make_log(const log::Birth& born) REQUIRES(mutex());
-    Status close_staged(Finish how) REQUIRES(writer_);
-    bool settle_for_close(Status& outcome) REQUIRES(writer_, mutex());
-    Status leave_in_log(Status outcome) REQUIRES(writer_, mutex());
-    void leave_to_others() REQUIRES(mutex());
-    Status stop_staging() REQUIRES(writer_, mutex());
-    Status await_unpinned() REQUIRES(mutex());
+    Status close_staged(Finish how) REQUIRES(file_.writer);
+    bool settle_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
+    Status leave_in_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
+    void leave_to_others() REQUIRES(file_.mutex());
     [[nodiscard]] std::uint64_t log_mount();
-    Status make_commit(bool closing) REQUIRES(writer_);
-    Status append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) REQUIRES(writer_);
-    Status leave_log() REQUIRES(writer_);
-    // Null: this process alone writes the file.
-    [[nodiscard]] group::RecordOrder* order() noexcept { return group_ ? &group_->order() : nullptr; }
-    std::uint64_t next_sequence() noexcept {
-        return group_ ? group_->order().next_sequence() : context_.next_sequence();
-    }
-    // Another participant drains.
-    [[nodiscard]] bool follows() const noexcept { return follower_ != nullptr; }
-    // Where the newest staged bytes are, as far as this process knows.
-    [[nodiscard]] const index::ExtentIndex& index() const REQUIRES(mutex()) {
-        return follower_ ? follower_->index() : bytes_.index();
-    }
-    [[nodiscard]] index::ExtentIndex& index() REQUIRES(mutex()) {
-        return follower_ ? follower_->index() : bytes_.index();
-    }
-    // Has a lock of its own.
-    [[nodiscard]] index::OwnRecords& own_records() noexcept NO_THREAD_SAFETY_ANALYSIS { return bytes_.own(); }
-    void update_ledger() REQUIRES(mutex());
 
     // file_write.cc
     enum class Route : std::uint8_t { kLog, kBypass };
     Status write(std::span<const Part> parts, ByteClass byte_class, Route route);
-    Status write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(writer_);
-    // Has whoever stages the target for this process do that. Ok, if nobody does.
-    using Forwarded = Status (io::ForwardedTarget::*)();
-    Status forward(Forwarded call);
-    Status meet_size_limit(std::uint64_t end) REQUIRES(writer_);
-    Status stage_parts(std::span<const Part> parts, ByteClass byte_class) REQUIRES(writer_);
-    Status stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(writer_);
-    bool append(std::span<const Part> parts, ByteClass byte_class) REQUIRES(writer_);
-    Status write_after_fault(std::span<const Part> parts) REQUIRES(writer_);
+    Status write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(file_.writer);
+    Status meet_size_limit(std::uint64_t end) REQUIRES(file_.writer);
+    Status stage_parts(std::span<const Part> parts, ByteClass byte_class) REQUIRES(file_.writer);
+    Status stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(file_.writer);
+    bool append(std::span<const Part> parts, ByteClass byte_class) REQUIRES(file_.writer);
+    Status write_after_fault(std::span<const Part> parts) REQUIRES(file_.writer);
     [[nodiscard]] bool waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept;
     [[nodiscard]] bool goes_through_after_failure() const;
-    // What draining drain::TargetPace::kBytes takes, in ns, if the target is as fast as the log.
-    [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept;
-    [[nodiscard]] ByteRange part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept REQUIRES(writer_);
-    // What the place of a bypass may have in a log.
+    [[nodiscard]] ByteRange part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept REQUIRES(file_.writer);
+    // The bytes that a log may have for the place of a bypass.
     enum class Place : std::uint8_t { kPerhapsStaged, kNeverStaged };
-    bool append_bypass_record(ByteRange range, Place place = Place::kPerhapsStaged) REQUIRES(writer_, mutex());
-    Status bypass(std::uint64_t offset, io::Bytes bytes) REQUIRES(writer_);
-    void note_bypassed(ByteRange range) REQUIRES(writer_, mutex());
-    Status bypass_beside_others(std::span<const Part> parts, Place place = Place::kPerhapsStaged) REQUIRES(writer_);
-    Status bypass_fast(const Part& part) REQUIRES(writer_);
-
-    // log_fault.cc: the staging device fails under the mapping.
-    Status give_up_log() REQUIRES(writer_);
-
-    // durability.cc: with durability=node.
-    Status append_durable_commit(bool closing, bool& recorded) REQUIRES(writer_);
-    Status sync_target() EXCLUDES(mutex());
-    Status sync_log() REQUIRES(mutex());
-    Status keep_sync_error(const Status& failed) REQUIRES(mutex());
-    void sync_opening() REQUIRES(writer_);
-    bool recycle_durably() REQUIRES(mutex());
-    Status release_all_durably() REQUIRES(mutex());
-    [[nodiscard]] std::size_t segments_to_give_back() const noexcept REQUIRES(mutex());
-    // group_durability.cc: the same for a file that several processes share.
-    Status append_group_commit(bool closing) REQUIRES(writer_);
-    [[nodiscard]] group::Statement survey() const REQUIRES(mutex());
-    Status state_group(group::Statement& statement) REQUIRES(stating_) EXCLUDES(mutex());
-    bool recycle_group_durably(bool newest_too) REQUIRES(mutex());
-    Status state_release(group::Statement& plan) EXCLUDES(stating_, mutex());
-    Status retire_group() REQUIRES(mutex());
-    Status sync_given_back();
+    bool append_bypass_record(ByteRange range, Place place = Place::kPerhapsStaged)
+        REQUIRES(file_.writer, file_.mutex());
+    Status bypass(std::uint64_t offset, io::Bytes bytes) REQUIRES(file_.writer);
+    void note_bypassed(ByteRange range) REQUIRES(file_.writer, file_.mutex());
+    Status bypass_beside_others(std::span<const Part> parts, Place place = Place::kPerhapsStaged)
+        REQUIRES(file_.writer);
+    Status bypass_fast(const Part& part) REQUIRES(file_.writer);
+    void append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) REQUIRES(file_.writer);
 
     // file_share.cc
-    void follow(bool may_wait = false) REQUIRES(mutex());
-    bool find_work(bool room_wanted) REQUIRES(mutex());
-    void append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) REQUIRES(writer_);
-    [[nodiscard]] index::FileBounds bounds() noexcept REQUIRES(mutex());
-    void allow_bypass() noexcept REQUIRES(mutex());
-    void note_external_writers() noexcept REQUIRES(mutex());
+    bool find_work(bool room_wanted) REQUIRES(file_.mutex());
 
     // file_read.cc
     Status read_some(std::span<const ReadPart> parts);
     // Nothing is staged that this one read would have to know of. False: it has to look.
     [[nodiscard]] bool read_unstaged(const ReadPart& part, Status& outcome);
-    // After whatever may change it: whether reads may go straight to the target.
-    void offer_target() noexcept REQUIRES(mutex());
-    void plan_copy(const ReadPart& part, CopyPlan& plan) const REQUIRES(mutex());
+    void plan_copy(const ReadPart& part, CopyPlan& plan) const REQUIRES(file_.mutex());
     [[nodiscard]] static bool unchanged(const index::StagedPlace& bytes) noexcept;
     static Result<bool> copy_staged(const CopyPlan& plan);
     Status read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces, std::size_t threads);
 
-    // room.cc: segments.
-    Result<std::uint64_t> make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take) REQUIRES(writer_);
-    bool adopt(log::Segment* segment) REQUIRES(writer_);
-    // Why the log has not got a record.
-    [[nodiscard]] Status log_failure() const;
-    void give_back_first() REQUIRES(writer_);
-    Result<std::uint64_t> await_room(log::SegmentPool::Take take) REQUIRES(writer_);
-    void await_deadline(log::SegmentPool::Take take) REQUIRES(writer_);
-    Status make_marker_room() REQUIRES(writer_);
-    void compact() REQUIRES(writer_);
-    bool recycle(bool newest_too = false) REQUIRES(mutex());
-
-    // Until nothing with a lower number than `below` is staged. Drops the lock.
-    Status drain_all(std::uint64_t below = kOffsetMax) REQUIRES(mutex());
-    Status drain_everything() EXCLUDES(mutex());
-
-    // drain::DrainListener: file_drain.cc
-    std::shared_ptr<void> hold() override { return shared_from_this(); }
-    bool drains() const noexcept override;
-    bool given_up() const noexcept override;
-    void catch_up(bool may_wait) override;
-    drain::Backlog backlog() const noexcept override;
-    void note(const log::TargetState& state) noexcept override;
-    bool has_records() const noexcept override;
-    group::BypassCount& bypasses() noexcept override { return group_ ? group_->target().bypasses() : bypasses_; }
-    void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept override;
-    void lost() noexcept override;
-    void error_kept(int sys_errno) noexcept override;
-    void made_good() noexcept override;
-    void halted(const Status& failure) noexcept override;
-    void pace_changed() noexcept override;
-    void progressed() noexcept override;
-    void synced() noexcept override;
-    void reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) override;
-    void came_to_rest() noexcept override;
-
-    FileContext& context_;
-    const io::Identity identity_;
-    const std::string path_;
-    const std::uint64_t log_number_;
-    drain::Outflow outflow_;
-
-    mutable Mutex writer_;
-    Mutex stating_;   // a statement is being made; after writer_, before mutex()
-
-    // Changed under both locks, so that either will do for looking.
-    std::shared_ptr<io::File> target_;
-    UnstagedTarget unstaged_;   // target_, while nothing is staged
-    State state_ = State::kPassive;
-    std::shared_ptr<group::Group> group_;              // null: written by this process alone
-    std::unique_ptr<index::FollowedBytes> follower_;   // there if another participant drains
-    std::unique_ptr<log::FileLog> log_;
-    std::uint64_t committed_size_ = 0;
-    std::uint64_t logical_size_ = 0;   // what the program sees
-    bool durable_ = false;             // commits are synced: option durability
-    bool several_nodes_ = false;       // see join
-    group::Statement stated_;          // of a shared file, the last one; changed under stating_ and mutex()
-
-    // The writer's.
-    log::Segment* first_segment_ GUARDED_BY(writer_) = nullptr;   // taken, and not in log_ yet
+    DrainedFile drained_;
+    FileState file_;
+    StagingLog log_;
     // The process may write the file up to here, when it was last asked.
-    std::uint64_t within_limit_ GUARDED_BY(writer_) = 0;
-    std::uint64_t durable_commit_ GUARDED_BY(writer_) = 0;     // number of the commit being made
-    bool commit_recorded_ GUARDED_BY(writer_) = true;          // the log, or else the target, tells of the last one
-    std::uint64_t commit_sequence_ = 0, commit_time_ns_ = 0;   // of the last one
-
-    index::StagedBytes bytes_ GUARDED_BY(mutex());
-    bool all_written_ GUARDED_BY(mutex()) = false;            // what was left for its neighbours has them now
-    bool dirty_ GUARDED_BY(mutex()) = false;                  // something changed since the last commit
-    std::uint64_t resize_sequence_ GUARDED_BY(mutex()) = 0;   // of the last truncation
-    bool recycling_ GUARDED_BY(mutex()) = false;              // segments are being given back durably
-    bool left_log_ GUARDED_BY(mutex()) = false;               // abandoned after another participant's failure
-    bool left_to_others_ GUARDED_BY(mutex()) = false;         // another program changed the target: it is read as it is
-    std::uint64_t left_bytes_ GUARDED_BY(mutex()) = 0;        // that are in the log only, since then
-    Status sync_error_ GUARDED_BY(mutex());                   // the first one: nothing can be promised any more
-    Status withheld_ GUARDED_BY(mutex());                     // why `finish` leaves the log as it is
-    std::atomic<bool> log_failed_{false};                     // its mapping has faulted: it takes nothing more
-    group::BypassCount bypasses_;                             // of a file that is not shared
-
-    ledger::LedgerSlot* slot_;                       // never null
-    std::unique_ptr<ledger::LedgerSlot> own_slot_;   // until the engine gives one
+    std::uint64_t within_limit_ GUARDED_BY(file_.writer) = 0;
+    Status withheld_ GUARDED_BY(file_.mutex());   // why `finish` leaves the log as it is
 };
 
 }   // namespace forebay::stage
