@@ -1,10 +1,11 @@
 // A staged file whose close does not wait for the drain: its commit, and what other programs do to it since.
+#include "stage/commit_policy.h"
 #include "stage/counting.h"
-#include "stage/staged_file.h"
+#include "stage/lifecycle.h"
 
 namespace forebay::stage {
 
-std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
+std::optional<WaitedClose> Lifecycle::commit_to_finish_later() {
     const LockGuard writer(file_.writer);
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
     {
@@ -15,7 +16,7 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
             !file_.outflow.failures().first_error().is_ok())
             return WaitedClose::kFailing;
     }
-    resume_drain();
+    log_.resume_drain();
     if (!file_.commits->commit(true)) return WaitedClose::kFailing;
     if (!file_.commits->recorded()) return WaitedClose::kUnrecorded;
     const LockGuard lock(file_.mutex());
@@ -27,7 +28,7 @@ std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
     return std::nullopt;
 }
 
-bool StagedFile::has_name() const {
+bool Lifecycle::has_name() const {
     std::shared_ptr<io::File> target;
     {
         const LockGuard lock(file_.mutex());
@@ -38,19 +39,32 @@ bool StagedFile::has_name() const {
 }
 
 // Another program's content is the file's now. The log stays for `forebay recover`; reads do not see it.
-void StagedFile::leave_to_others() {
+void Lifecycle::leave_to_others() {
     file_.left.log = file_.left.to_others = true;
     file_.left.bytes = file_.bytes.pending_bytes();
     file_.bytes.index().clear();
     file_.update_ledger();
 }
 
-bool StagedFile::left_to_others() const {
+// The last statement of a group still counts the log if the close broke off before it could state that none counts.
+bool Lifecycle::leaves_log() const {
+    const LockGuard lock(file_.mutex());
+    return file_.left.log || (file_.log != nullptr && !file_.log->empty() &&
+                              (file_.mode == FileMode::kFailed || !file_.index().empty() ||
+                               file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
+}
+
+bool Lifecycle::failed() const {
+    const LockGuard lock(file_.mutex());
+    return file_.mode == FileMode::kFailed;
+}
+
+bool Lifecycle::left_to_others() const {
     const LockGuard lock(file_.mutex());
     return file_.left.to_others;
 }
 
-std::uint64_t StagedFile::nameless_bytes() const {
+std::uint64_t Lifecycle::nameless_bytes() const {
     const LockGuard lock(file_.mutex());
     return file_.outflow.turns().nameless_bytes();
 }

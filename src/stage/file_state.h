@@ -58,6 +58,7 @@ struct FileState {
         std::uint64_t logical = 0;     // as the program sees the file
         std::uint64_t committed = 0;   // at the last commit
         std::uint64_t commit_sequence = 0, commit_time_ns = 0;
+        std::uint64_t permitted = 0;   // the process may write up to here, when the system was last asked (ulimit -f)
     };
     struct Progress {
         bool dirty = false;                  // something changed since the last commit

@@ -52,7 +52,7 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
             if (file_.several_nodes && (byte_class == ByteClass::kMetadata || route == Route::kBypass))
                 return bypass_beside_others(parts);
             if (file_.follows() && file_.group->target().bypasses_log()) return bypass_beside_others(parts);
-            if (goes_through_after_failure()) {
+            if (bypasses_after_failure()) {
                 for (const Part& part : parts)
                     if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
                 return Status::ok();
@@ -71,20 +71,20 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
 // its own thread. If it goes on, the bytes are staged all the same, and the drain's EFBIG is told by flush and close:
 // HDF5 does not survive failures in the midst of a close.
 Status StagedFile::meet_size_limit(std::uint64_t end) {
-    if (end <= within_limit_) return Status::ok();
+    if (end <= file_.sizes.permitted) return Status::ok();
     const std::uint64_t limit = io::file_size_limit();
     if (end <= limit) {
-        within_limit_ = end;
+        file_.sizes.permitted = end;
         return Status::ok();
     }
-    within_limit_ = 0;
+    file_.sizes.permitted = 0;
     constexpr std::byte kNone{};
     const Status met = file_.target->write_at(limit, {&kNone, 1});   // the system takes no byte there
     return met.sys_errno() == EFBIG ? Status::ok() : met;
 }
 
 // What is staged already stays so; its failure is told by flush and close.
-bool StagedFile::goes_through_after_failure() const {
+bool StagedFile::bypasses_after_failure() const {
     if (log_.failed()) return true;
     if (file_.context.options().on_error != OnError::kThrough || file_.follows()) return false;
     const LockGuard lock(file_.mutex());
@@ -265,7 +265,8 @@ void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords
     std::uint64_t bytes = 0;
     for (const Part& part : parts) bytes += part.bytes.size();
     // Nodes wait for each other's bytes: they go at once.
-    const bool drain_now = file_.own_records().note(parts, record, file_.several_nodes ? 1 : stripe());
+    const bool drain_now = file_.own_records().note(parts, record,
+                                                    file_.several_nodes ? 1 : file_.outflow.facts().stripe());
     file_.group->order().published();
     add(file_.slot->staged, bytes);
     // Counted as pending before the write returns. If the record is in the index already, nobody may come to set that

@@ -305,7 +305,7 @@ Status StagingLog::make_marker_room() {
     return Status::ok();
 }
 
-// ---- draining for room -----------------------------------------------------------------------------
+// ---- draining --------------------------------------------------------------------------------------
 
 bool StagingLog::recycle(bool newest_too) {
     file_.mutex().assert_held();
@@ -321,7 +321,27 @@ Status StagingLog::drain(std::uint64_t below) {
     return drained;
 }
 
-// Asks for all that may be drained to be drained now; true if anything is under way.
+void StagingLog::pause_drain() {
+    if (file_.context.deadline_presses()) return;
+    const LockGuard lock(file_.mutex());
+    if (file_.mode == FileMode::kStaged && !file_.context.inherited()) file_.outflow.planner().pause();
+}
+
+void StagingLog::resume_drain() {
+    if (file_.context.inherited()) return;
+    bool drain_now = false;
+    {
+        const LockGuard lock(file_.mutex());
+        drain_now = file_.outflow.planner().resume() && file_.mode == FileMode::kStaged;
+    }
+    if (drain_now) file_.outflow.wake();
+}
+
+bool StagingLog::drain_paused() const {
+    const LockGuard lock(file_.mutex());
+    return file_.outflow.planner().paused();
+}
+
 bool StagingLog::press() {
     drain::Planner::Pressed pressed;
     {

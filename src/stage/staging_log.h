@@ -74,13 +74,19 @@ class StagingLog {
     void give_back_first_segment();
     bool adopt_first_segment();
 
-    // ---- draining for room ----------------------------------------------------------------------
+    // ---- draining ----------------------------------------------------------------------
 
     // Gives back the segments that nothing needs. The record of a truncation is needed until its zeros, or the cut,
     // have reached the target. Returns true if any went. The file's lock.
     bool recycle(bool newest_too = false);
     // Drains until nothing with a lower number than `below` is staged, then recycles. The file's lock; drops it.
     Status drain(std::uint64_t below = kOffsetMax);
+    // Staged bytes stay in the log until `resume_drain`, until a write needs room, or until a call waits for the
+    // target. The close ends the pause. Both do nothing in a process that does not drain, and with several nodes. No
+    // lock.
+    void pause_drain();
+    void resume_drain();
+    [[nodiscard]] bool drain_paused() const;
     // Makes all that may drain drain now, for the sake of other files. Returns true if anything is under way. No lock.
     bool press();
     // Held bytes may drain before their commit, for the sake of other files. Returns how many. No lock.

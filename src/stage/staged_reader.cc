@@ -1,4 +1,5 @@
-// Reading a staged file: what is staged on top of what the target has.
+#include "stage/staged_reader.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -9,7 +10,6 @@
 #include "io/guarded_access.h"
 #include "plan/read_merge.h"
 #include "stage/counting.h"
-#include "stage/staged_file.h"
 #include "stage/target_reads.h"
 
 namespace forebay::stage {
@@ -27,7 +27,7 @@ constexpr std::size_t kPartsAtATime = 16384;
 }   // namespace
 
 // What a read has to copy from where, decided under the lock and carried out without it.
-struct StagedFile::CopyPlan {
+struct StagedReader::CopyPlan {
     struct Staged {
         ByteRange range;
         index::StagedPlace bytes;
@@ -38,8 +38,7 @@ struct StagedFile::CopyPlan {
     std::vector<io::MutableBytes> zeros;
 };
 
-// Pins nothing.
-void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
+void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
     const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass || file_.left.to_others;
@@ -65,8 +64,20 @@ void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     if (inside.end < all.end) plan.zeros.push_back(to({inside.end, all.end}));
 }
 
+void StagedReader::pin(const CopyPlan& plan) {
+    for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
+}
+
+// A close may be waiting to give the segments back.
+void StagedReader::unpin(const CopyPlan& plan) {
+    const LockGuard lock(file_.mutex());
+    for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
+    file_.outflow.arrivals().announce_unpinned();
+    if (file_.log) log_.recycle();
+}
+
 // Whether the segment is still in the use that the bytes are from. False as well if that cannot be seen.
-bool StagedFile::unchanged(const index::StagedPlace& bytes) noexcept {
+bool StagedReader::unchanged(const index::StagedPlace& bytes) noexcept {
     if (bytes.gathered != nullptr) return true;   // a copy
     bool same = false;
     const std::byte* const fault = io::guarded(bytes.segment->bytes(), [&]() noexcept {
@@ -76,7 +87,7 @@ bool StagedFile::unchanged(const index::StagedPlace& bytes) noexcept {
 }
 
 // Copies what is staged. False: a segment was used again before its bytes were copied.
-Result<bool> StagedFile::copy_staged(const CopyPlan& plan) {
+Result<bool> StagedReader::copy_staged(const CopyPlan& plan) {
     for (const io::MutableBytes& part : plan.zeros) std::memset(part.data(), 0, part.size());
     for (const auto& [range, bytes, to] : plan.staged) {
         const std::byte* const from = bytes.data();
@@ -91,8 +102,8 @@ Result<bool> StagedFile::copy_staged(const CopyPlan& plan) {
 
 // The rest comes from the target, which had it when the plan was made. `threads`: that may be at it; 0: it is not
 // waited for.
-Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces,
-                               std::size_t threads) {
+Status StagedReader::read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces,
+                                 std::size_t threads) {
     if (pieces.empty()) return Status::ok();
     const auto begins_before = [](const plan::ReadPiece& a, const plan::ReadPiece& b) {
         return a.range.begin < b.range.begin;
@@ -121,12 +132,7 @@ Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<pla
     return reads->wait();
 }
 
-Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
-    const ReadPart part{offset, into};
-    return read({&part, 1});
-}
-
-bool StagedFile::read_unstaged(const ReadPart& part, Status& outcome) {
+bool StagedReader::read_unstaged(const ReadPart& part, Status& outcome) {
     UnstagedTarget::Use use(file_.unstaged);
     if (use.file() == nullptr) return false;
     outcome = read_or_zeros(*use.file(), part.offset, part.into);
@@ -138,14 +144,14 @@ bool StagedFile::read_unstaged(const ReadPart& part, Status& outcome) {
     return true;
 }
 
-Status StagedFile::read(std::span<const ReadPart> parts) {
+Status StagedReader::read(std::span<const ReadPart> parts) {
     if (Status outcome; parts.size() == 1 && read_unstaged(parts.front(), outcome)) return outcome;
     for (; parts.size() > kPartsAtATime; parts = parts.subspan(kPartsAtATime))
         FOREBAY_TRY(read_some(parts.first(kPartsAtATime)));
     return read_some(parts);
 }
 
-Status StagedFile::read_some(std::span<const ReadPart> parts) {
+Status StagedReader::read_some(std::span<const ReadPart> parts) {
     const bool inherited = file_.context.inherited();
     // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
     bool pinned = false;
@@ -165,8 +171,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
                 if (!part.into.empty()) plan_copy(part, plan);
             if (!inherited && file_.outflow.facts().waited_for()) threads = file_.context.options().drain_threads;
             pinned = !plan.staged.empty() && !inherited && !file_.follows();
-            if (pinned)
-                for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
+            if (pinned) pin(plan);
         }
         const auto intact = copy_staged(plan);
         if (intact && (intact.value() || pinned)) {   // else these bytes are read again
@@ -174,12 +179,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
             for (const auto& staged : plan.staged) stolen += staged.range.size();
             add(file_.slot->stolen, stolen);
         }
-        if (pinned) {
-            const LockGuard lock(file_.mutex());
-            for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
-            file_.outflow.arrivals().announce_unpinned();   // a close may be waiting to give the segments back
-            if (file_.log) log_.recycle();
-        }
+        if (pinned) unpin(plan);
         if (!intact) return intact.status().with_context("read " + file_.name.path);
         if (!intact.value() && !pinned) {
             if (!inherited) {
@@ -201,7 +201,7 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
 
 // What is ready below the committed end belongs to the last commit: what is newer is held. The exceptions are counted,
 // and the keeper is given that counter.
-Status StagedFile::copy_committed(CommitKeeper& keeper) {
+Status StagedReader::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {
         const LockGuard lock(file_.mutex());
@@ -222,7 +222,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
                 if (!cut.empty()) state.elsewhere.push_back(cut);
             });
         FOREBAY_TRY(keeper.begin(std::move(state)));
-        for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
+        pin(plan);
     }
     const Status copied = attempt([&]() -> Status {
         std::vector<std::byte> buffer;   // an extent is within one segment, or one that was gathered
@@ -237,10 +237,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
         }
         return Status::ok();
     });
-    const LockGuard lock(file_.mutex());
-    for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
-    file_.outflow.arrivals().announce_unpinned();
-    if (file_.log) log_.recycle();
+    unpin(plan);
     return copied;
 }
 

@@ -1,11 +1,13 @@
-// A staged file that several processes write together (group/group.h): taking part, and following what others write.
+#include "stage/group_membership.h"
+
 #include <algorithm>
+#include <memory>
 #include <new>
 #include <utility>
-#include <vector>
 
+#include "base/clock.h"
+#include "stage/commit_policy.h"
 #include "stage/counting.h"
-#include "stage/staged_file.h"
 
 namespace forebay::stage {
 
@@ -16,16 +18,12 @@ constexpr std::size_t kDrainThreadsMax = 64;
 
 }   // namespace
 
-Status StagedFile::take_first_segment() {
+Status GroupMembership::take_first_segment() {
     const LockGuard writer(file_.writer);
     return log_.take_first_segment();
 }
 
-Status StagedFile::sync_own_log() { return file_.commits->sync_own_log(); }
-
-Status StagedFile::begin_statements() { return file_.commits->begin_statements(); }
-
-Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes) {
+Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_nodes) {
     const LockGuard writer(file_.writer);
     FOREBAY_TRY(log_.take_first_segment());
     const bool durable = group->release().durable();
@@ -56,7 +54,7 @@ Status StagedFile::join(std::shared_ptr<group::Group> group, bool several_nodes)
     return file_.commits->sync_own_log();
 }
 
-void StagedFile::poll_group(bool room_wanted) {
+void GroupMembership::poll(bool room_wanted) {
     bool drain_now = false;
     {
         const LockGuard lock(file_.mutex());
@@ -71,7 +69,7 @@ void StagedFile::poll_group(bool room_wanted) {
 }
 
 // True if a drain thread is to be woken.
-bool StagedFile::find_work(bool room_wanted) {
+bool GroupMembership::find_work(bool room_wanted) {
     if (file_.mode != FileMode::kStaged || file_.follows()) return false;
     file_.follow(!room_wanted);
     if (room_wanted)
@@ -96,7 +94,7 @@ bool StagedFile::find_work(bool room_wanted) {
     return file_.outflow.planner().wants_thread();
 }
 
-void StagedFile::collective_write_done() {
+void GroupMembership::collective_write_done() {
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged || !file_.group) return;
@@ -105,22 +103,12 @@ void StagedFile::collective_write_done() {
     file_.outflow.wake();
 }
 
-bool StagedFile::staged() const {
-    const LockGuard lock(file_.mutex());
-    return file_.mode == FileMode::kStaged;
-}
-
-bool StagedFile::durable() const {
-    const LockGuard lock(file_.mutex());
-    return file_.durable;
-}
-
-bool StagedFile::shared() const {
+bool GroupMembership::shared() const {
     const LockGuard lock(file_.mutex());
     return file_.group != nullptr;
 }
 
-Status StagedFile::finish_followed(const Status& outcome) {
+Status GroupMembership::finish_followed(const Status& outcome) {
     const LockGuard writer(file_.writer);
     {
         const LockGuard lock(file_.mutex());
@@ -143,7 +131,7 @@ Status StagedFile::finish_followed(const Status& outcome) {
     return outcome && file_.durable ? file_.commits->log_given_back() : outcome;
 }
 
-Status StagedFile::drain_present() {
+Status GroupMembership::drain_present() {
     const LockGuard writer(file_.writer);
     std::shared_ptr<group::Group> group;
     std::uint64_t below = 0;
@@ -163,7 +151,7 @@ Status StagedFile::drain_present() {
     return log_.drain(below);
 }
 
-Status StagedFile::resize_beside(std::uint64_t size) {
+Status GroupMembership::resize_beside(std::uint64_t size) {
     const LockGuard writer(file_.writer);
     const auto present = file_.target->size();
     FOREBAY_TRY(present.status());
@@ -171,7 +159,7 @@ Status StagedFile::resize_beside(std::uint64_t size) {
                                    : file_.target->resize(size);   // a file server is told of nothing that is so
 }
 
-Status StagedFile::note_size(std::uint64_t size) {
+Status GroupMembership::note_size(std::uint64_t size) {
     const LockGuard writer(file_.writer);
     if (!file_.follows() && file_.log != nullptr && !file_.log->empty()) {
         FOREBAY_TRY(log_.make_marker_room());
@@ -189,7 +177,7 @@ Status StagedFile::note_size(std::uint64_t size) {
     return Status::ok();
 }
 
-void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
+void GroupMembership::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
     const LockGuard writer(file_.writer);
     const LockGuard lock(file_.mutex());
     file_.unstaged.replace(file_.target, guard(file_.target));
@@ -197,7 +185,7 @@ void StagedFile::guard_target(const std::function<std::shared_ptr<io::File>(std:
     file_.outflow.target().reach_through(file_.target);
 }
 
-void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
+void GroupMembership::waited_since(std::uint64_t begin_ns) noexcept {
     const LockGuard writer(file_.writer);
     const std::uint64_t now = monotonic_ns();
     file_.context.spare_time().enter(begin_ns);
@@ -207,9 +195,9 @@ void StagedFile::waited_since(std::uint64_t begin_ns) noexcept {
     if (const io::Trace* const trace = file_.context.trace()) trace->waited(begin_ns, now);
 }
 
-void StagedFile::count_given_up(std::uint64_t bytes) noexcept { add(file_.slot->guarantee_given_up, bytes); }
+void GroupMembership::count_given_up(std::uint64_t bytes) noexcept { add(file_.slot->guarantee_given_up, bytes); }
 
-Status StagedFile::go_through(ledger::AsideReason reason) {
+Status GroupMembership::bypass_log(ledger::AsideReason reason) {
     const LockGuard writer(file_.writer);
     file_.count_aside(reason);
     {
