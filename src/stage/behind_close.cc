@@ -1,4 +1,4 @@
-// A staged file whose close does not wait for the drain: its commit, and what other programs do to it since.
+// A close that does not wait for the drain: its commit, and the file that other programs may change afterwards.
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
 #include "stage/lifecycle.h"
@@ -38,7 +38,7 @@ bool Lifecycle::has_name() const {
     return !state || state.value().links > 0;
 }
 
-// Another program's content is the file's now. The log stays for `forebay recover`; reads do not see it.
+// The content of another program is the file's now. The log stays for `forebay recover`; reads do not see it.
 void Lifecycle::leave_to_others() {
     file_.left.log = file_.left.to_others = true;
     file_.left.bytes = file_.bytes.pending_bytes();

@@ -38,7 +38,7 @@ Status CommitPolicy::commit(bool closing) {
     }
     if (drain_now) file_.outflow.wake();
     if (!failure || !file_.log->empty() || (!file_.durable && (!drain_now || file_.group))) return failure;
-    // No record tells of this commit, of its size or of a cut: the target has to be it.
+    // No record tells of this commit, of its size or of a cut, so the target has to show them.
     const LockGuard lock(file_.mutex());
     FOREBAY_TRY(log_.drain());
     return file_.durable ? file_.outflow.sync() : Status::ok();

@@ -9,7 +9,7 @@ namespace forebay::stage {
 
 namespace {
 
-// So much of the log may be dead before small pieces have to go.
+// When more of the log than this is dead, small pieces drain without their neighbours.
 constexpr std::uint64_t kDeadMax = std::uint64_t{16} << 20;
 
 }   // namespace
@@ -23,7 +23,7 @@ void DrainedFile::catch_up(bool may_wait) {
     file_.follow(may_wait);
 }
 
-// A few small pieces that wait for neighbours keep every segment behind them: most of the log is dead.
+// A log is clogged if most of it is dead: a few small pieces that wait for neighbours keep every segment behind them.
 drain::Backlog DrainedFile::backlog() const noexcept {
     file_.mutex().assert_held();
     const bool clogged = file_.log && file_.log->segments() * file_.context.options().segment >
@@ -40,7 +40,7 @@ void DrainedFile::note(const log::TargetState& state) noexcept {
 
 bool DrainedFile::has_records() const noexcept { return file_.log && !file_.log->empty(); }
 
-// What is written and cannot be forgotten for want of memory is written again.
+// Without memory the index keeps the written bytes, and they are written again.
 void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept {
     file_.mutex().assert_held();
     std::uint64_t drained = 0;
@@ -104,9 +104,9 @@ void DrainedFile::pace_changed() noexcept {
 void DrainedFile::progressed() noexcept {
     file_.mutex().assert_held();
     try {
-        if (file_.several_nodes) file_.follow();   // others may wait to hear that this was all
+        if (file_.several_nodes) file_.follow();   // others may wait for the news that this was all
     } catch (const std::bad_alloc&) {
-        // Whoever looks next finds it.
+        // The next call finds the records.
     }
     log_.recycle();
     file_.update_ledger();

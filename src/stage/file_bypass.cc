@@ -1,4 +1,4 @@
-// Writing to a staged file past its log, to the target.
+// Writes to the target that bypass the log.
 #include <algorithm>
 
 #include "base/clock.h"
@@ -7,11 +7,11 @@
 
 namespace forebay::stage {
 
-// The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
-// that are still in the log stop counting, for this process and for recovery.
+// Writes bytes to the target that must not wait for room in the log. Older records of the same bytes stop counting, for
+// this process and for recovery.
 Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     if (file_.group) {
-        FOREBAY_TRY(log_.make_marker_room());   // the others have to be told
+        FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
     } else if (!file_.log->empty() && !file_.log->marker_fits() && !log_.failed()) {
         if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.leave());
         else if (!log_.adopt(segment.value())) FOREBAY_TRY(log_.give_up());
@@ -20,7 +20,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     group::BypassCount* bypasses_now = nullptr;
     {
         const LockGuard lock(file_.mutex());
-        file_.follow();   // what others have written before is older than this
+        file_.follow();   // earlier writes of others are older than this one
         FOREBAY_TRY(file_.outflow.begin_bypass(offset, bytes));
         if (range.begin < file_.sizes.committed)
             add(file_.slot->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
@@ -38,7 +38,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         file_.outflow.end_bypass(range, outcome.is_ok());
         drained_.allow_bypass();
         file_.context.pool()->announce_change();
-        // What was staged for these bytes stays so after a failure: nothing else has them.
+        // After a failure, older staged bytes of the range stay staged.
         if (outcome) note_bypassed(range);
         more = file_.outflow.planner().look_again();
     }
@@ -47,11 +47,11 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     return outcome;
 }
 
-// The target has the range, and nothing older than that may come to it any more.
+// The target has the range, and no older bytes of it may drain.
 void StagedFile::note_bypassed(ByteRange range) {
     file_.bytes.index().drop(range);
     if (!file_.log->empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
-        // After a crash recovery would bring older bytes back.
+        // After a crash, recovery would bring older bytes back.
         log_.note_failure();
         add(file_.slot->guarantee_given_up, range.size());
     }
@@ -75,8 +75,8 @@ Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteCla
     return Status::ok();
 }
 
-// Whatever the target has for the range now is newer than any record before this one, of whichever class.
-// False: the log has failed, and has no record of it.
+// Records that the target's bytes of the range are newer than all records before this one, of either class. Returns
+// false if the log has failed and does not have the record.
 bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     const std::uint64_t sequence = file_.next_sequence();
     group::DrawnNumber drawn(file_.order());
@@ -87,14 +87,14 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     return recorded;
 }
 
-// To the target at once, past the log. What is staged for the same place was drained before it came to
-// be used otherwise, or is not drained any more before the close, or was never there; the record tells whoever follows
-// this log to forget what it still knows of that, and how long the file is.
+// Writes to the target at once. No older staged bytes of the place can follow: they drained before, drain no more
+// before the close, or were never there. The record tells the followers of this log to forget them, and how long the
+// file is.
 Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place) {
     for (const Part& part : parts) {
         const ByteRange range{part.offset, part.offset + part.bytes.size()};
         if (range.empty()) continue;
-        FOREBAY_TRY(log_.make_marker_room());   // the others have to be told
+        FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
         const std::uint64_t begin_ns = monotonic_ns();
         {
             const group::BypassInFlight under_way(file_.group->target().bypasses());

@@ -1,4 +1,4 @@
-// Writing to a staged file: into the log or, where the log has no room, to the target.
+// Writes into the log, and the choice of bytes that bypass it (file_bypass.cc).
 #include <algorithm>
 #include <cerrno>
 
@@ -11,11 +11,11 @@ namespace forebay::stage {
 
 namespace {
 
-// Raw writes of at least this size may bypass the log where the target is as fast, in parts of at most so much: each
-// leaves a record, the sign by which recovery knows that nobody else has written the target.
+// Raw writes of at least kBypassMin may bypass the log if the target is as fast, in parts of at most kBypassMax. Each
+// part leaves a record, by which recovery knows that no other program has written the target.
 constexpr std::size_t kBypassMin = 256 * 1024, kBypassMax = std::size_t{64} << 20;
 constexpr std::size_t kPage = 4096;
-// A bypass that takes so many times the processor time of each of those who may be writing was not to memory.
+// A bypass that took longer than so many times its processor time, for each possible writer, was not to memory.
 constexpr std::uint64_t kPatient = 4;
 // Larger parts of a write get a record of their own.
 constexpr std::size_t kSharedRecordMax = 64 * 1024;
@@ -67,9 +67,9 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
     return Status::from_errno(EBADF, "write to " + file_.name.path + ", which is not open for writing");
 }
 
-// Where the process may not write the file so far (ulimit -f), the program gets SIGXFSZ as it does natively, now and in
-// its own thread. If it goes on, the bytes are staged all the same, and the drain's EFBIG is told by flush and close:
-// HDF5 does not survive failures in the midst of a close.
+// Beyond the limit of the process (ulimit -f), the program gets SIGXFSZ in its own thread, as it does natively. If it
+// goes on, the bytes are staged all the same, and flush and close report the drain's EFBIG: HDF5 does not survive
+// failures in the middle of a close.
 Status StagedFile::meet_size_limit(std::uint64_t end) {
     if (end <= file_.sizes.permitted) return Status::ok();
     const std::uint64_t limit = io::file_size_limit();
@@ -83,7 +83,7 @@ Status StagedFile::meet_size_limit(std::uint64_t end) {
     return met.sys_errno() == EFBIG ? Status::ok() : met;
 }
 
-// What is staged already stays so; its failure is told by flush and close.
+// Bytes that are staged already stay so; flush and close report their failure.
 bool StagedFile::bypasses_after_failure() const {
     if (log_.failed()) return true;
     if (file_.context.options().on_error != OnError::kThrough || file_.follows()) return false;
@@ -91,7 +91,7 @@ bool StagedFile::bypasses_after_failure() const {
     return !file_.outflow.failures().first_error().is_ok() && !(file_.group && file_.outflow.target().cut_due());
 }
 
-// Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
+// In a shared file all bytes of a record wait for a commit, or none.
 bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
     return byte_class == ByteClass::kMetadata || (file_.group && offset < file_.group->target().committed_size());
 }
@@ -126,10 +126,10 @@ Status StagedFile::stage_parts(std::span<const Part> parts, ByteClass byte_class
     return Status::ok();
 }
 
-// What of the range may bypass the log, as the target is as fast. Nothing: all of it is to be staged.
+// Returns the part of the range that may bypass the log, as the target is as fast. Empty: all of it is staged.
 ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept {
     constexpr ByteRange kNothing{0, 0};
-    // Nobody could call a write back from a target that hangs.
+    // A write to a target that hangs could not be called back.
     if (byte_class != ByteClass::kRaw || file_.durable || file_.several_nodes || file_.outflow.facts().may_hang() ||
         range.size() < kBypassMin || !file_.memory_pace())
         return kNothing;
@@ -151,7 +151,7 @@ Status StagedFile::bypass_fast(const Part& part) {
     FOREBAY_TRY(file_.follows() ? bypass_beside_others({&part, 1}, Place::kNeverStaged)
                                 : bypass(part.offset, part.bytes));
     const std::uint64_t took_ns = monotonic_ns() - begin_ns, used_ns = thread_cpu_ns() - cpu_ns;
-    // Writers of a file take turns, and share the processors. Beyond that it was the target that was waited for.
+    // Writers of a file take turns and share the processors. Any longer time was a wait for the target.
     const std::uint64_t writers = file_.group ? file_.group->participants() : 1;
     if (took_ns <= kPatient * writers * used_ns) return Status::ok();
     const LockGuard lock(file_.mutex());
@@ -166,13 +166,13 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
         const ByteRange bypassed = refused ? ByteRange{0, 0}
                                            : part_to_bypass({offset, offset + bytes.size()}, byte_class);
         if (bypassed.begin == offset && !bypassed.empty()) {
-            // A log that has to be touched first gains nothing, nor one whose bytes nobody has the time to drain.
+            // The log gains nothing if its pages are cold, or if the program leaves no time to drain it.
             const bool pays = file_.context.spare_time().suffices_for(bypassed.size(), file_.memory_pace().value_or(0),
                                                                       file_.context.options().size);
             const auto room = pays ? log_.make_room(bypassed.size(), log::SegmentPool::Take::kWarm) : 0;
             if (!room) return room.status();
             const Part part{offset, bytes.first(bypassed.size())};
-            // What fails is staged with all the rest of this call, and left to the drain and its policy.
+            // After a failure, these bytes and the rest of the call are staged, and the drain's policy handles them.
             refused = room.value() == 0 && !bypass_fast(part);
             if (room.value() == 0 && !refused) {
                 offset += part.bytes.size();
@@ -188,7 +188,7 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
         }
         if (room.value() == 0) return bypass(offset, bytes);
 
-        // What does not fit goes on at a page of the program's buffer, which copies faster.
+        // The next record begins at a page of the program's buffer, which copies faster.
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
         std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
         if (bypassed.begin > offset) taken = std::min<std::uint64_t>(taken, bypassed.begin - offset);
@@ -205,13 +205,13 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
     return Status::ok();
 }
 
-// One record, for which there is room. False: the log has failed, and has not got it.
+// Appends one record, for which there is room. Returns false if the log has failed and does not have it.
 bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     const bool waits = waits_for_commit(parts.front().offset, byte_class);
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
     const std::uint64_t sequence = file_.next_sequence();
     group::DrawnNumber drawn(file_.order());
-    // First: whoever looks for a range in which nothing is staged must not miss these.
+    // First: a process that looks for a range in which nothing is staged must not miss these bytes.
     if (file_.group && !file_.several_nodes) file_.group->target().note_staged(parts);
     if (file_.group && !file_.group->lost().is_ok()) return false;
     const std::uint64_t now = realtime_ns();
@@ -243,7 +243,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         file_.progress.dirty = true;
         add(file_.slot->staged, bytes);
         file_.update_ledger();
-        // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
+        // Otherwise the end of a target write looks again: waking a thread costs as much as a small write.
         drain_now = !file_.group && file_.outflow.planner().wants_thread();
     }
     if (file_.group) file_.group->log().appended(parts);
@@ -251,7 +251,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     return true;
 }
 
-// The log has not taken these, nor will it. Of a shared file the others would not learn of them.
+// The log takes no more records. The other processes of a shared file would not learn of a direct write.
 Status StagedFile::write_after_fault(std::span<const Part> parts) {
     if (file_.group) return log_.failure().with_context("write to " + file_.name.path);
     FOREBAY_TRY(log_.give_up());
@@ -260,17 +260,17 @@ Status StagedFile::write_after_fault(std::span<const Part> parts) {
     return Status::ok();
 }
 
-// The rest of appending a record, for the drainer: others look at the index meanwhile, and nobody waits for them here.
+// The drainer's part of appending a record. It does not wait for other threads that use the index.
 void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) {
     std::uint64_t bytes = 0;
     for (const Part& part : parts) bytes += part.bytes.size();
-    // Nodes wait for each other's bytes: they go at once.
+    // With several nodes, other nodes wait for these bytes, so they drain at once.
     const bool drain_now = file_.own_records().note(parts, record,
                                                     file_.several_nodes ? 1 : file_.outflow.facts().stripe());
     file_.group->order().published();
     add(file_.slot->staged, bytes);
-    // Counted as pending before the write returns. If the record is in the index already, nobody may come to set that
-    // right.
+    // The bytes count as pending before the write returns. If the record is in the index already, no later call may
+    // correct the gauge.
     file_.slot->pending.fetch_add(bytes, std::memory_order_relaxed);
     if (file_.own_records().bytes() == 0) {
         const LockGuard lock(file_.mutex());

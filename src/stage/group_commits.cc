@@ -39,7 +39,7 @@ Status GroupCommits::state(group::Statement& statement) {
 Status GroupCommits::sync_own_log() {
     const LockGuard lock(file_.mutex());
     if (!file_.group || file_.mode != FileMode::kStaged) return Status::ok();
-    if (!sync_error_.is_ok()) return sync_error_;   // a second sync would know nothing of what the first one lost
+    if (!sync_error_.is_ok()) return sync_error_;   // a second sync would not report the bytes that the first one lost
     const std::uint64_t end = file_.log->end_position();
     const std::shared_ptr<group::Group> group = file_.group;
     FOREBAY_TRY(sync_log());
@@ -73,8 +73,8 @@ Result<std::uint64_t> GroupCommits::append(bool closing, Status& failure) {
     return sequence;
 }
 
-// All have made their writes, and synced their logs. After a failure a closing commit is made all the same, for the
-// death of the processes.
+// All processes have made their writes and synced their logs. After a failure, a closing commit is made all the same:
+// it protects from the death of the processes.
 Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
     FOREBAY_TRY(log_.make_marker_room());
     const LockGuard stating(stating_);
@@ -150,7 +150,7 @@ bool GroupCommits::recycle_durably(bool newest_too) {
 Status GroupCommits::state_release(group::Statement& plan) {
     const LockGuard stating(stating_);
     FOREBAY_TRY(file_.sync_target());
-    // Behind the last commit nothing counts: what the logs hold there need not be certain.
+    // Records behind the last commit do not count, so they need not be on the devices.
     for (std::size_t i = 0; i < plan.logs.size(); ++i) plan.logs[i].end = stated_.logs[i].end;
     plan.commit_sequence = stated_.commit_sequence;
     plan.committed_size = stated_.committed_size;

@@ -13,7 +13,7 @@ namespace forebay::stage {
 
 namespace {
 
-// So many drain threads at most for the sake of other processes.
+// At most so many drain threads serve the other processes.
 constexpr std::size_t kDrainThreadsMax = 64;
 
 }   // namespace
@@ -38,7 +38,7 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
         file_.durable = durable;
         file_.log->share(file_.group->log().sharing(), file_.durable);
         file_.several_nodes = several_nodes;
-        if (several_nodes) file_.sizes.committed = 0;   // all raw data lies beyond: it drains at once
+        if (several_nodes) file_.sizes.committed = 0;   // all raw data lies beyond, and drains at once
         if (file_.group->drains()) {
             file_.group->target().set_committed_size(file_.sizes.committed);
             file_.outflow.share(file_.group->order(),
@@ -61,14 +61,14 @@ void GroupMembership::poll(bool room_wanted) {
         try {
             drain_now = find_work(room_wanted);
         } catch (const std::bad_alloc&) {
-            // Nothing is lost: what was not taken in is found again.
+            // Nothing is lost: the next call finds the records again.
         }
-        file_.outflow.arrivals().announce();   // somebody may wait to drain what was not complete
+        file_.outflow.arrivals().announce();   // a thread may wait for incomplete records
     }
     if (drain_now) file_.outflow.wake();
 }
 
-// True if a drain thread is to be woken.
+// Returns true if a drain thread is wanted.
 bool GroupMembership::find_work(bool room_wanted) {
     if (file_.mode != FileMode::kStaged || file_.follows()) return false;
     file_.follow(!room_wanted);
@@ -82,7 +82,7 @@ bool GroupMembership::find_work(bool room_wanted) {
         (file_.outflow.arrivals().stalled(file_.outflow.queue()) || file_.outflow.arrivals().sync_hangs()))
         file_.outflow.halt(file_.outflow.arrivals().timed_out());
     if (room_wanted && !file_.outflow.failures().halted()) {
-        log_.recycle();   // first: a participant that gets room by this needs no bytes of an unfinished commit to drain
+        log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
         if (file_.bytes.index().ready_empty() && file_.outflow.queue().idle() && !file_.outflow.target().cut_due() &&
             file_.group->lacks_room())
             add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
@@ -155,8 +155,9 @@ Status GroupMembership::resize_beside(std::uint64_t size) {
     const LockGuard writer(file_.writer);
     const auto present = file_.target->size();
     FOREBAY_TRY(present.status());
-    return present.value() == size ? Status::ok()
-                                   : file_.target->resize(size);   // a file server is told of nothing that is so
+    return present.value() == size
+               ? Status::ok()
+               : file_.target->resize(size);   // a size that is right already costs no call of a file server
 }
 
 Status GroupMembership::note_size(std::uint64_t size) {

@@ -31,7 +31,7 @@ Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::Led
         if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
         if (file_.mode != FileMode::kPassive)
             return {Code::kInternal, "open " + file_.name.path + ": it is being written already"};
-    }   // nobody else leaves this state while the writer's lock is held
+    }   // the mode stays, as this thread has the writer's lock
     if (prepare) FOREBAY_TRY(prepare());
     const auto size = target->size();
     if (!size) return size.status();
@@ -70,7 +70,7 @@ Status Lifecycle::refresh() {
     return Status::ok();
 }
 
-// As opening it anew does: the target alone tells how the file is.
+// Begins as an open does: the target alone tells the file's state.
 Result<bool> Lifecycle::begin_staging() {
     FOREBAY_TRY(file_.refuse_if_inherited("stage"));
     const LockGuard writer(file_.writer);
@@ -81,7 +81,7 @@ Result<bool> Lifecycle::begin_staging() {
             file_.context.pool() == nullptr || file_.slot->aside.load(std::memory_order_relaxed) != disabled ||
             !file_.outflow.failures().error().is_ok())
             return false;
-    }   // nobody else leaves this state while the writer's lock is held
+    }   // the mode stays, as this thread has the writer's lock
     const auto size = file_.target->size();
     if (!size) return size.status();
     const io::FileTraits traits = file_.target->traits();
@@ -100,7 +100,7 @@ Result<bool> Lifecycle::begin_staging() {
     return true;
 }
 
-// Of a durable log: where it is mounted. Only then somebody asks whether a device was gone meanwhile. 0: unknown.
+// The mount of a durable log, by which the outflow notices that a device was gone meanwhile. 0: unknown.
 std::uint64_t Lifecycle::log_mount() {
     if (!file_.durable || file_.context.pool() == nullptr) return 0;
     Result<io::FileState> state = out_of_memory();
@@ -179,7 +179,7 @@ Status Lifecycle::close_staged(Finish how) {
         file_.follow();
         if (file_.mode != FileMode::kStaged) {
             const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.facts().unsynced();
-            // What the other process could not close it may still write, or have to be recovered from it.
+            // If the other process could not close the file, it may still write it, or recovery may have to.
             if (file_.mode == FileMode::kBypass) file_.mode = forwarded ? FileMode::kPassive : FileMode::kFailed;
             file_.offer_target();
             if (!forwarded) {
@@ -199,7 +199,7 @@ Status Lifecycle::close_staged(Finish how) {
         }
         file_.outflow.failures().try_again();
     }
-    // Fails if draining has failed before; whatever can still be drained is, all the same.
+    // Fails if the drain has failed before; the bytes that still can drain do so all the same.
     Status outcome = file_.commits->commit(true);
     bool group = false;
     {
@@ -220,11 +220,10 @@ Status Lifecycle::close_staged(Finish how) {
     return outcome.with_context("all staged bytes were written by a later attempt, but before");
 }
 
-// True: the target has everything, and nobody needs the log any more. `outcome` keeps the first failure.
 bool Lifecycle::settle_for_close(Status& outcome) {
     if (const Status drained = log_.drain(); outcome) outcome = drained;
     if (file_.outflow.failures().halted() && file_.outflow.failures().first_error().sys_errno() == ENOMEM) {
-        // What stopped this attempt may be a write that began, and got no memory, before it. None is left now.
+        // A write that began before this attempt, and got no memory, may have stopped it. No such write is left now.
         file_.outflow.failures().resume();
         (void)log_.drain();
     }
@@ -246,7 +245,8 @@ bool Lifecycle::settle_for_close(Status& outcome) {
     if (!file_.durable) return true;
     const Status durable = file_.commits->release_all();
     if (outcome) outcome = durable;
-    // Bytes that may not be there are in the log still. So is what the last statement counts, if none came after it.
+    // The log still has bytes that the target may lack, and segments that the last statement counts, if none came
+    // after.
     return (file_.group ? durable.is_ok() : file_.log->empty()) && file_.outflow.failures().target_lost().is_ok() &&
            durable.sys_errno() != ETIMEDOUT;
 }

@@ -103,7 +103,6 @@ class Lifecycle {
 
   private:
     Status close_staged(Finish how) REQUIRES(file_.writer);
-    Status close_unstaged(const Status& forwarded) REQUIRES(file_.writer, file_.mutex());
     // Returns true if the target has everything, and the log may go. `outcome` keeps the first failure.
     bool settle_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
     Status leave_in_log(Status outcome) REQUIRES(file_.writer, file_.mutex());

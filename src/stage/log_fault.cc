@@ -1,8 +1,8 @@
 // The staging device fails under the mapping of the log (io/guarded_access.h): docs/consistency.md, "Each fault and
 // what comes of it".
 //
-// What cannot be stored any more goes to the target. What cannot be read back is lost to this process, page by page:
-// the rest is drained, and the log stays, for a device that comes back.
+// Bytes that the log cannot store go to the target. Pages that cannot be read back are lost to this process: the rest
+// drains, and the log stays, for a device that comes back.
 #include <new>
 
 #include "base/attempt.h"
@@ -21,7 +21,7 @@ Status StagingLog::give_up() {
         add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
     }
     const LockGuard lock(file_.mutex());
-    if (!drain()) return Status::ok();   // kept
+    if (!drain()) return Status::ok();   // the outflow keeps the failure
     if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.target().cut_due())
         return Status::ok();
     FOREBAY_TRY(await_unpinned());

@@ -31,7 +31,7 @@ Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bo
     sequence = file_.next_sequence();
     if (file_.log->empty()) return Status::ok();
     // No record tells of the bytes that bypassed the log since the last commit.
-    // If a device fails, a closing commit is made all the same, for the death of the process.
+    // If a device fails, a closing commit is made all the same: it protects from the death of the process.
     const LockGuard lock(file_.mutex());
     Status before = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
     if (before || closing)

@@ -16,17 +16,17 @@ namespace forebay::stage {
 
 namespace {
 
-// So many bytes between two pieces are read from the target along with them, if it is waited for: a request more costs
-// a file server as much. From memory they are fetched as fast as that request takes.
+// A gap of at most this size between two pieces is read along with them. On a slow target, one more request costs as
+// much as those bytes; in memory, a request costs much less.
 constexpr std::uint64_t kReadAlongMax = 64 * 1024, kReadAlongMaxMemory = 4096;
-// Larger pieces are read straight to where they belong; smaller ones together, up to what FUSE takes in one request.
+// Larger pieces are read straight into the caller's buffer; smaller ones together, up to the size of a FUSE request.
 constexpr std::uint64_t kStraightMin = 64 * 1024, kReadTogetherMax = std::uint64_t{1} << 20;
-// So many pieces are looked up at a time: the lock is held for no longer, and the lists take no more memory.
+// At most so many pieces are looked up at a time, which bounds the time under the lock and the memory of the lists.
 constexpr std::size_t kPartsAtATime = 16384;
 
 }   // namespace
 
-// What a read has to copy from where, decided under the lock and carried out without it.
+// The copies of one read. They are chosen under the lock and made without it.
 struct StagedReader::CopyPlan {
     struct Staged {
         ByteRange range;
@@ -46,7 +46,7 @@ void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
         plan.target.push_back({all, part.into.data()});
         return;
     }
-    // Others may have made the file longer than is known here: then the target tells where it ends.
+    // Other processes may have made the file longer than this one knows; then the target tells where it ends.
     const ByteRange inside = file_.group ? all : all.intersect({0, std::max(file_.sizes.logical, all.begin)});
     const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
     file_.index().for_each_newest(
@@ -56,7 +56,7 @@ void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
             else plan.staged.push_back({range, bytes, to(range).data()});
         },
         [&](ByteRange gap) {
-            // Bytes that the target still has, but that were cut off, are not content.
+            // Bytes beyond a cut that the target still has are not content.
             const ByteRange real = gap.intersect({0, std::max(real_end, gap.begin)});
             if (!real.empty()) plan.target.push_back({real, to(real).data()});
             if (real.end < gap.end) plan.zeros.push_back(to({real.end, gap.end}));
@@ -76,7 +76,7 @@ void StagedReader::unpin(const CopyPlan& plan) {
     if (file_.log) log_.recycle();
 }
 
-// Whether the segment is still in the use that the bytes are from. False as well if that cannot be seen.
+// Returns true if the segment still has these bytes. Returns false if it was used again, or cannot be read.
 bool StagedReader::unchanged(const index::StagedPlace& bytes) noexcept {
     if (bytes.gathered != nullptr) return true;   // a copy
     bool same = false;
@@ -86,7 +86,7 @@ bool StagedReader::unchanged(const index::StagedPlace& bytes) noexcept {
     return same && fault == nullptr;
 }
 
-// Copies what is staged. False: a segment was used again before its bytes were copied.
+// Copies the staged pieces. Returns false if a segment was used again before its bytes were copied.
 Result<bool> StagedReader::copy_staged(const CopyPlan& plan) {
     for (const io::MutableBytes& part : plan.zeros) std::memset(part.data(), 0, part.size());
     for (const auto& [range, bytes, to] : plan.staged) {
@@ -100,8 +100,7 @@ Result<bool> StagedReader::copy_staged(const CopyPlan& plan) {
                        [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
 }
 
-// The rest comes from the target, which had it when the plan was made. `threads`: that may be at it; 0: it is not
-// waited for.
+// Reads the other pieces from the target, with at most `threads` threads. 0: the target is as fast as memory.
 Status StagedReader::read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces,
                                  std::size_t threads) {
     if (pieces.empty()) return Status::ok();
@@ -124,7 +123,7 @@ Status StagedReader::read_target(std::shared_ptr<io::File> target, std::vector<p
     };
     const auto reads = std::make_shared<TargetReads>(std::move(target), std::move(pieces), std::move(requests));
     const std::size_t helpers = std::min(std::max<std::size_t>(threads, 1), reads->size()) - 1;
-    // One that cannot be had is not missed.
+    // Without helpers this thread reads all pieces.
     (void)attempt([&] {
         for (std::size_t i = 0; i < helpers; ++i) file_.context.scheduler().carry_out(std::make_unique<Help>(reads));
     });
@@ -153,7 +152,7 @@ Status StagedReader::read(std::span<const ReadPart> parts) {
 
 Status StagedReader::read_some(std::span<const ReadPart> parts) {
     const bool inherited = file_.context.inherited();
-    // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
+    // A process that does not drain cannot pin segments. It checks them after the copy, and starts over if need be.
     bool pinned = false;
     for (;;) {
         CopyPlan plan;
@@ -183,7 +182,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
         if (!intact) return intact.status().with_context("read " + file_.name.path);
         if (!intact.value() && !pinned) {
             if (!inherited) {
-                // What was followed has been drained and its segment used again.
+                // The followed bytes have drained, and their segment was used again.
                 const LockGuard lock(file_.mutex());
                 if (!file_.group) continue;
                 file_.index().clear();
@@ -199,8 +198,8 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
     }
 }
 
-// What is ready below the committed end belongs to the last commit: what is newer is held. The exceptions are counted,
-// and the keeper is given that counter.
+// Ready bytes below the committed end belong to the last commit, as newer ones are held. A counter has the exceptions,
+// and the keeper gets that counter.
 Status StagedReader::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {

@@ -11,7 +11,7 @@ namespace forebay::stage {
 
 namespace {
 
-// A write is not shredded into records smaller than this at the end of a segment.
+// A write gets no record smaller than this at the end of a segment.
 constexpr std::uint64_t kRecordPayloadMin = 4096;
 // Only a log of at least this many segments is worth compacting.
 constexpr std::size_t kCompactFrom = 4;
@@ -35,8 +35,6 @@ Status StagingLog::await_unpinned() {
     });
 }
 
-// Nothing is staged any more: from here on the size of the target is the size of the file. Others may be making it
-// longer already.
 Status StagingLog::stop_staging() {
     file_.mutex().assert_held();
     if (file_.outflow.target().size() != file_.sizes.logical)
@@ -50,7 +48,6 @@ Status StagingLog::stop_staging() {
     return Status::ok();
 }
 
-// Drains everything and gives the log back, so that the target alone tells the file's state.
 Status StagingLog::leave() {
     file_.writer.assert_held();
     {
@@ -107,8 +104,8 @@ bool StagingLog::adopt_first_segment() {
     return adopt(std::exchange(first_segment_, nullptr));
 }
 
-// The job ends soon: before more is staged, some of what there is goes to its target. Nothing fails for that; what is
-// held until a commit is not waited for.
+// When the job ends soon, some staged bytes drain before more are staged. That never fails a write, and bytes that wait
+// for a commit are not waited for.
 void StagingLog::await_deadline(log::SegmentPool::Take take) {
     if (take == log::SegmentPool::Take::kWarm) return;
     log::SegmentPool& pool = *file_.context.pool();
@@ -128,8 +125,6 @@ void StagingLog::await_deadline(log::SegmentPool::Take take) {
     }
 }
 
-// How many payload bytes may be appended now. 0: none, and waiting would not help, or is not wanted
-// (option full, or only a warm segment would do); the caller writes through.
 Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take) {
     file_.writer.assert_held();
     if (failed_) return std::uint64_t{0};
@@ -201,7 +196,6 @@ Result<std::uint64_t> StagingLog::await_room(log::SegmentPool::Take take) {
     }
 }
 
-// False: the log has failed.
 bool StagingLog::adopt(log::Segment* segment) {
     file_.writer.assert_held();
     const LockGuard lock(file_.mutex());
@@ -220,9 +214,8 @@ Status StagingLog::failure() const {
     return file_.group && !file_.group->lost().is_ok() ? file_.group->lost() : file_.log->fault();
 }
 
-// Held bytes cannot drain, and a segment can only go when it is the oldest: a few metadata blocks would
-// keep the whole log. So the held bytes of the oldest segments are copied to the newest one, provided
-// nothing else in them is needed.
+// Held bytes cannot drain, and only the oldest segment can go, so a few metadata blocks would keep the whole log. So
+// this copies the held bytes of the oldest segments to the newest one, if nothing else in them is needed.
 void StagingLog::compact() {
     for (;;) {
         std::vector<index::ExtentIndex::Map::Extent> held;
@@ -242,8 +235,8 @@ void StagingLog::compact() {
                 needed += log::record_bytes(1, extent.range.size());
             }
             if (held_bytes != oldest.live_bytes || needed > file_.log->room(true)) return;
-            // Another file in want of room may have them drained meanwhile: the bytes must stay put, and
-            // only what is still held is moved.
+            // Another file that needs room may make them drain meanwhile. So the bytes stay in place while they are
+            // copied, and only those that are still held move.
             source = &oldest;
             file_.bytes.index().pin(index::StagedPlace{source}.keeper());
         }
@@ -252,7 +245,7 @@ void StagingLog::compact() {
             const auto position = file_.log->copy_data(range.begin, *source, {bytes.data(), range.size()},
                                                        log::DataClass::kMetadata, bytes.sequence, realtime_ns());
             moved = position.segment != nullptr;
-            if (!moved) break;   // the bytes stay where they are; whoever needs them finds out more
+            if (!moved) break;   // the bytes stay where they are, and a later read reports the fault
             const LockGuard lock(file_.mutex());
             file_.bytes.index().relocate_held(range, {position.segment, position.offset, bytes.sequence,
                                                       static_cast<std::uint32_t>(position.segment->own_generation),
@@ -264,8 +257,6 @@ void StagingLog::compact() {
     }
 }
 
-// Of a shared file: what is done to it beside the log, the others learn from a record only. If need be everything
-// is drained to make room for it.
 Status StagingLog::make_marker_room() {
     file_.writer.assert_held();
     while (file_.log->empty() || !file_.log->marker_fits()) {
@@ -299,7 +290,7 @@ Status StagingLog::make_marker_room() {
             FOREBAY_TRY(file_.outflow.arrivals().await_next(file_.mutex()));
             file_.follow();
             if (!file_.bytes.index().ready_empty())
-                FOREBAY_TRY(drain());   // something of another participant keeps the frontier
+                FOREBAY_TRY(drain());   // bytes of another participant keep the frontier
         }
     }
     return Status::ok();
