@@ -53,10 +53,11 @@ Result<std::string> OnSeveralNodes::begin_consistency(const Introduction& first,
     }));
     if (begun) {
         const Status guarded = state_.team->agree(attempt([&] {
-            state_.file->guard_target([&](std::shared_ptr<io::File> target) {
+            state_.file->membership().guard_target([&](std::shared_ptr<io::File> target) {
                 return undo::make_guarded_file(std::move(target), journal_,
                                                [file = std::weak_ptr(state_.file)](std::uint64_t bytes) {
-                                                   if (const auto alive = file.lock()) alive->count_given_up(bytes);
+                                                   if (const auto alive = file.lock())
+                                                       alive->membership().count_given_up(bytes);
                                                });
             });
             return Status::ok();
@@ -83,7 +84,7 @@ Status OnSeveralNodes::begin_journal(std::uint64_t team, const area::ProcessIden
                                   identity.device,
                                   identity.inode,
                                   state_.file->path()};
-    auto file = state_.engine->area().directory()->open_file(undo::undo_name(state_.file->log_number()),
+    auto file = state_.engine->area().directory()->open_file(undo::undo_name(state_.file->state().name.log_number),
                                                              io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());
     auto made = undo::UndoJournal::create(std::move(file).value(), header, size, state_.engine->options().options.size);
@@ -120,7 +121,7 @@ Status OnSeveralNodes::end_consistency() {
 void OnSeveralNodes::remove_journal() noexcept {
     journal_.reset();
     if (io::Directory* const directory = state_.engine->area().directory())
-        (void)attempt([&] { return directory->remove_file(undo::undo_name(state_.file->log_number())); });
+        (void)attempt([&] { return directory->remove_file(undo::undo_name(state_.file->state().name.log_number)); });
 }
 
 }   // namespace forebay::file

@@ -84,8 +84,9 @@ Status Grouped::share_board(const Node& node, Result<group::Board>& board) {
         directories.emplace_back(one->directory);
     }
     group_ = std::make_shared<group::Group>(group::Group::Setup{
-        std::move(board).value(), self, 0, std::move(processes), state_.file->stripe(), several, node.durable,
-        several ? group_of(node.all.front()) : 0, nodes.size(), journal() != nullptr, std::move(directories)});
+        std::move(board).value(), self, 0, std::move(processes), state_.file->state().outflow.facts().stripe(), several,
+        node.durable, several ? group_of(node.all.front()) : 0, nodes.size(), journal() != nullptr,
+        std::move(directories)});
     Status mine;
     for (std::size_t i = 0; i < members.size() && mine; ++i) {
         std::unique_ptr<io::File> pool;
@@ -97,11 +98,11 @@ Status Grouped::share_board(const Node& node, Result<group::Board>& board) {
         group_->add_log(std::move(pool), members[i]->segment_bytes);
     }
     FOREBAY_TRY(mine);
-    FOREBAY_TRY(state_.file->join(group_, several));
+    FOREBAY_TRY(state_.file->membership().join(group_, several));
     FOREBAY_TRY(group_->lost());
     if (!drains_) return Status::ok();
     return group_->listen([file = std::weak_ptr(state_.file)](bool room_wanted) {
-        if (const auto alive = file.lock()) alive->poll_group(room_wanted);
+        if (const auto alive = file.lock()) alive->membership().poll(room_wanted);
     });
 }
 
@@ -123,14 +124,14 @@ Status Grouped::write(std::span<const Part> parts, stage::ByteClass byte_class, 
     Status written = attempt([&] { return write_parts(parts, byte_class, together); });
     if (written && !group_->lost().is_ok()) written = copy_of(group_->lost(), "board lost");   // may stay unseen
     if (written && read_around_ && byte_class == stage::ByteClass::kRaw)
-        written = attempt([&] { return state_.file->drain_present(); });
+        written = attempt([&] { return state_.file->membership().drain_present(); });
     return written;
 }
 
 Status Grouped::expose_offsets() {
-    state_.file->note_addresses_given();
+    state_.file->lifecycle().note_addresses_given();
     read_around_ = true;
-    return state_.file->drain_present();
+    return state_.file->membership().drain_present();
 }
 
 Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
@@ -144,20 +145,20 @@ Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
     }
     if (mine) mine = copy_of(group_->lost(), "board lost");
     Status all = agree(mine);
-    if (!drains_) state_.file->waited_since(begin_ns);   // the drainers' own calls count their time
+    if (!drains_) state_.file->membership().waited_since(begin_ns);   // the drainers' own calls count their time
     return all;
 }
 
 Status Grouped::step_aside(ledger::AsideReason reason) {
-    FOREBAY_TRY(by_drainers([&] { return state_.file->step_aside(reason); }));
+    FOREBAY_TRY(by_drainers([&] { return state_.file->lifecycle().step_aside(reason); }));
     Status mine;
     // After a failure of end_group some bytes may still have to be undone. The file bypasses the log all the same.
     const Status ended = end_group();
     if (drains_) group_->stop_listening();
-    else mine = attempt([&] { return state_.file->go_through(reason); });
+    else mine = attempt([&] { return state_.file->membership().bypass_log(reason); });
     group_.reset();
     const Status met = state_.team->agree(mine);
-    if (met) remove_board(state_.file->log_number());
+    if (met) remove_board(state_.file->state().name.log_number);
     return met ? ended : met;
 }
 
@@ -172,7 +173,7 @@ Status Grouped::end_part(const Status& whole, Status committed) {
     Status mine;
     if (drains_) {
         group_->stop_listening();
-        if (!whole) state_.file->withhold(copy_of(whole, "a write failed"));
+        if (!whole) state_.file->lifecycle().withhold(copy_of(whole, "a write failed"));
         mine = state_.engine->detach(state_.file, true);
         group_->ending().finished();
     } else {
@@ -184,7 +185,7 @@ Status Grouped::end_part(const Status& whole, Status committed) {
 
 Status Grouped::give_back(const Status& outcome) {
     if (drains_) return Status::ok();
-    const Status given_back = attempt([&] { return state_.file->finish_followed(outcome); });
+    const Status given_back = attempt([&] { return state_.file->membership().finish_followed(outcome); });
     (void)state_.engine->detach(state_.file, true);
     return given_back;
 }
@@ -198,14 +199,14 @@ void Grouped::finish_unclosed() noexcept {
                                         "to be taken back to its last flush once recovery has run on every node"};
         return drains_ ? await_and_drain() : follow_unclosed();
     });
-    if (!outcome) state_.file->withhold(copy_of(outcome, "a write failed"));
+    if (!outcome) state_.file->lifecycle().withhold(copy_of(outcome, "a write failed"));
     state_.end_claim();
 }
 
 Status Grouped::follow_unclosed() {
     group_->ending().publish(group::Ending::Phase::kWritten);
     const Status finished = group_->ending().wait_until_finished(kOthersMax);
-    FOREBAY_TRY(state_.file->finish_followed(finished));
+    FOREBAY_TRY(state_.file->membership().finish_followed(finished));
     group_->ending().publish(group::Ending::Phase::kGivenBack);
     return Status::ok();
 }
@@ -220,7 +221,7 @@ Status Grouped::await_and_drain() {
     group_->ending().finished();
     if (group_->ending().await(group::Ending::Phase::kGivenBack, kOthersMax) &&
         group_->ending().all_came_to(group::Ending::Phase::kGivenBack))
-        remove_board(state_.file->log_number());
+        remove_board(state_.file->state().name.log_number);
     return Status::ok();
 }
 

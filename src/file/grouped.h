@@ -64,7 +64,7 @@ class Grouped : public Sharing {
     void abandon(const Status& why) noexcept override;
     Status end_part(const Status& whole, Status committed) override;
     Status give_back(const Status& outcome) override;
-    void remove_common_files() noexcept override { remove_board(state_.file->log_number()); }
+    void remove_common_files() noexcept override { remove_board(state_.file->state().name.log_number); }
 
     std::shared_ptr<group::Group> group_;   // set by a successful `join`
     bool drains_ = false;

@@ -18,8 +18,8 @@ class LocalFile : public ProgramFile {
     Status truncate(std::uint64_t size) override { return file_->truncate(size); }
     Status commit() override { return writable_ ? file_->commit() : Status::ok(); }
     Status await_drained() override { return file_->drain_ready(); }
-    Status step_aside(ledger::AsideReason reason) override { return file_->step_aside(reason); }
-    Status expose_offsets() override { return file_->expose_offsets(); }
+    Status step_aside(ledger::AsideReason reason) override { return file_->lifecycle().step_aside(reason); }
+    Status expose_offsets() override { return file_->lifecycle().expose_offsets(); }
     stage::Engine::Detached close(stage::AfterClose afterwards) override {
         return engine_->detach(file_, writable_, std::move(afterwards));
     }

@@ -13,7 +13,7 @@ Status OnOneNode::join(const Node& node) {
     // All members have joined, and none has written. Puts the board and the beginning of every log on the device.
     return state_.team->agree(attempt([&]() -> Status {
         if (!drains_) return Status::ok();
-        FOREBAY_TRY(state_.file->begin_statements());
+        FOREBAY_TRY(state_.file->membership().begin_statements());
         return state_.engine->area().directory()->sync();
     }));
 }
@@ -23,7 +23,7 @@ Status OnOneNode::write_parts(std::span<const Part> parts, stage::ByteClass byte
 }
 
 void OnOneNode::collective_write_done() noexcept {
-    if (drains_) (void)attempt([&] { state_.file->collective_write_done(); });
+    if (drains_) (void)attempt([&] { state_.file->membership().collective_write_done(); });
 }
 
 Status OnOneNode::truncate(std::uint64_t size) {
@@ -36,7 +36,7 @@ Status OnOneNode::truncate(std::uint64_t size) {
 
 Status OnOneNode::commit() {
     // All members sync at the same time. The drainer then syncs only bytes that were written since.
-    if (durable_) FOREBAY_TRY(agree(attempt([&] { return state_.file->sync_own_log(); })));
+    if (durable_) FOREBAY_TRY(agree(attempt([&] { return state_.file->membership().sync_own_log(); })));
     return by_drainers(
         [&] {
             const Status committed = state_.file->commit();
@@ -59,18 +59,20 @@ std::function<Status()> OnOneNode::rest_of_close() const {
         return [file = state_.file, group = group_] {
             Status finished = group->ending().wait_until_finished();
             if (finished) finished = group->ending().outcome();
-            const Status given_back = file->finish_followed(finished);
+            const Status given_back = file->membership().finish_followed(finished);
             group->ending().publish(group::Ending::Phase::kGivenBack);
             return given_back;
         };
     return [engine = state_.engine.get(), file = state_.file, group = group_, claim = state_.claim]() mutable {
-        const Status outcome = attempt([&] { return file->finish(stage::StagedFile::Finish::kBehindProgram); });
+        const Status outcome = attempt([&] {
+            return file->lifecycle().finish(stage::Lifecycle::Finish::kBehindProgram);
+        });
         group->ending().finished(outcome);
         // The board goes last: recovery needs it to read the logs of other members, which may have died.
         if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
             outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
             (void)attempt([&] {
-                return engine->area().directory()->remove_file(group::board_name(file->log_number()));
+                return engine->area().directory()->remove_file(group::board_name(file->state().name.log_number));
             });
         end_claim(*engine, *file, std::move(claim));
         return outcome;
@@ -90,7 +92,7 @@ bool OnOneNode::defer(std::optional<stage::WaitedClose>& waits, AfterClose& afte
         group_->stop_listening();
         word = word_of(stage::WaitedClose::kFailing);
         (void)attempt([&] {
-            const auto why = state_.file->commit_to_finish_later();
+            const auto why = state_.file->lifecycle().commit_to_finish_later();
             word = why ? word_of(*why) : 0;
         });
     }

@@ -20,7 +20,7 @@ class OnOneNode final : public Grouped {
 
   private:
     Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
-    Status drain_unclosed() override { return state_.file->finish(); }
+    Status drain_unclosed() override { return state_.file->lifecycle().finish(); }
     std::optional<stage::WaitedClose> why_close_waits() override;
     [[nodiscard]] bool keeps_last_commit() const noexcept override { return true; }
     bool defer(std::optional<stage::WaitedClose>& waits, AfterClose& afterwards) override;

@@ -101,9 +101,10 @@ Status OnSeveralNodes::read(std::span<const ReadPart> parts) {
 // No node has staged bytes after the settle, so the target alone is cut or extended.
 Status OnSeveralNodes::truncate(std::uint64_t size) {
     FOREBAY_TRY(settle());
-    FOREBAY_TRY(
-        agree(attempt([&] { return state_.team->rank() == 0 ? state_.file->resize_beside(size) : Status::ok(); })));
-    const Status noted = attempt([&] { return state_.file->note_size(size); });
+    FOREBAY_TRY(agree(attempt([&] {
+        return state_.team->rank() == 0 ? state_.file->membership().resize_beside(size) : Status::ok();
+    })));
+    const Status noted = attempt([&] { return state_.file->membership().note_size(size); });
     if (drains_) group_->marked();
     return agree(noted);
 }
@@ -127,7 +128,7 @@ Status OnSeveralNodes::await_drained() {
 // Other nodes may have extended the file, so its size is the largest that any node has written.
 Status OnSeveralNodes::drain_unclosed() {
     FOREBAY_TRY(state_.file->drain());
-    return state_.file->finish_followed(Status::ok());
+    return state_.file->membership().finish_followed(Status::ok());
 }
 
 Status OnSeveralNodes::commit_before_close() {

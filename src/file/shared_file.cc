@@ -34,7 +34,7 @@ Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& m
     file_ = state_.file = std::move(attached.value().file);
     state_.attached = true;
     warning = std::move(attached.value().warning);
-    if (file_->shared())
+    if (file_->membership().shared())
         return {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
                                                 "or by an open that has not been closed",
                                                 file_->path())};
@@ -44,12 +44,12 @@ Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& m
     me.process = process.value();
     me.staged = file_->staged() ? 1 : 0;
     // If one member has no room for a log, no member stages.
-    if (const Status room = me.staged != 0 ? file_->take_first_segment() : Status::ok(); !room) {
+    if (const Status room = me.staged != 0 ? file_->membership().take_first_segment() : Status::ok(); !room) {
         me.staged = 0;
         if (options.strict || room.code() != Code::kNoSpace) return room;
         warning = unstaged(room);
     }
-    me.log = file_->log_number();
+    me.log = file_->state().name.log_number;
     me.segment_bytes = options.segment;
     me.segments_max = std::max<std::uint64_t>(2, options.size / options.segment) + 2;
     me.durable = options.durability == Durability::kNode ? 1 : 0;
@@ -129,7 +129,7 @@ Status SharedFile::stay_unstaged() {
     return state_.team->agree(attempt([&] {
         if (!file_->staged()) return Status::ok();   // the attach has counted it
         engine_->count_never_staged(ledger::AsideReason::kStagingArea);
-        return file_->step_aside(ledger::AsideReason::kStagingArea);
+        return file_->lifecycle().step_aside(ledger::AsideReason::kStagingArea);
     }));
 }
 

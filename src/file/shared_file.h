@@ -62,7 +62,7 @@ class SharedFile final : public ProgramFile {
     Status await_drained() override { return sharing_->await_drained(); }
     // At the end of a process that never closed the file; without MPI. The drainer waits for a while until the others
     // have come to their ends, and drains; all give their logs back. The log keeps what cannot be drained, and
-    // StagedFile::finish_unclosed tells why.
+    // Lifecycle::finish_unclosed tells why.
     void finish_unclosed() noexcept;
 
     // ---- collective -----------------------------------------------------------------------------

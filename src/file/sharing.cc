@@ -29,7 +29,8 @@ Status SharedState::take_deferred_error() noexcept {
 }
 
 void end_claim(stage::Engine& engine, const stage::StagedFile& file, std::shared_ptr<io::Claim> claim) noexcept {
-    if (claim != nullptr && (file.failed() || file.leaves_log())) engine.area().keep_claim(std::move(claim));
+    if (claim != nullptr && (file.lifecycle().failed() || file.lifecycle().leaves_log()))
+        engine.area().keep_claim(std::move(claim));
 }
 
 // Uses MPI, and does not sleep on the board: another rank may need this one in MPI to finish its own MPI call.
@@ -44,7 +45,7 @@ Status Sharing::agree(const Status& mine) {
 }
 
 void Sharing::abandon(const Status& why) noexcept {
-    (void)attempt([&] { return state_.file->finish_followed(why); });
+    (void)attempt([&] { return state_.file->membership().finish_followed(why); });
     state_.end_claim();
 }
 
@@ -124,11 +125,11 @@ Status WithoutLog::commit() {
 }
 
 Status WithoutLog::step_aside(ledger::AsideReason reason) {
-    return by_those_who_act([&] { return state_.file->step_aside(reason); });
+    return by_those_who_act([&] { return state_.file->lifecycle().step_aside(reason); });
 }
 
 Status WithoutLog::end_part(const Status& whole, Status committed) {
-    if (!whole) state_.file->withhold(copy_of(whole, "a write failed"));
+    if (!whole) state_.file->lifecycle().withhold(copy_of(whole, "a write failed"));
     const Status mine = state_.engine->detach(state_.file, true);
     state_.end_claim();
     return agree(mine ? committed : mine);
@@ -140,7 +141,7 @@ Status Unstaged::truncate(std::uint64_t size) {
 
 Status Forwarded::truncate(std::uint64_t size) {
     FOREBAY_TRY(by_those_who_act([&] { return state_.file->truncate(size); }));
-    return attempt([&] { return acts() ? Status::ok() : state_.file->note_size(size); });
+    return attempt([&] { return acts() ? Status::ok() : state_.file->membership().note_size(size); });
 }
 
 }   // namespace forebay::file

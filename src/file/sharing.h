@@ -53,8 +53,8 @@ class Sharing {
 
     virtual Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
     virtual Status read(std::span<const ReadPart> parts) { return state_.file->read(parts); }
-    virtual Status expose_offsets() { return state_.file->expose_offsets(); }
-    virtual Status await_drained() { return state_.file->drain_present(); }
+    virtual Status expose_offsets() { return state_.file->lifecycle().expose_offsets(); }
+    virtual Status await_drained() { return state_.file->membership().drain_present(); }
     [[nodiscard]] virtual bool on_several_nodes() const noexcept { return false; }
     // The members no longer stage the file together: it becomes Unstaged.
     [[nodiscard]] virtual bool has_ended() const noexcept { return false; }

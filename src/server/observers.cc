@@ -144,7 +144,7 @@ Result<std::shared_ptr<Snapshot>> Observers::open_snapshot(stage::StagedFile& fi
     if (!store) return store.status();
     const auto snapshot = std::make_shared<Snapshot>(std::move(store).value(), account_);
     Keeper keeper(*this, snapshot);
-    FOREBAY_TRY(file.copy_committed(keeper));
+    FOREBAY_TRY(file.reader().copy_committed(keeper));
     SnapshotView view(*snapshot, target);
     if (const auto cleared = recover::clear_open_mark(view); !cleared) return cleared.status();
     FOREBAY_TRY(snapshot->failure());

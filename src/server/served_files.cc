@@ -177,7 +177,7 @@ Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
     const bool has_lock = writers_->gone(kEndsItsLocks);
     if (!std::exchange(detached_, true)) {
-        file_->withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
+        file_->lifecycle().withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
         (void)engine_->detach(file_, true);
         observers_->ended(wire::Commits::Writer::kGone);
     }

@@ -80,7 +80,7 @@ Status WriteHandler::control(const wire::Connection::Frame& request) {
     stage::StagedFile& file = file_->file();
     switch (request.header.type) {
         case Type::kCommit: return file_->commit();
-        case Type::kStepAside: return file.step_aside(ledger::AsideReason::kHandleTaken);
+        case Type::kStepAside: return file.lifecycle().step_aside(ledger::AsideReason::kHandleTaken);
         case Type::kDrain: return file.drain();
         default: FOREBAY_TRY(file.drain()); return file.sync_drained();
     }

@@ -1,57 +1,72 @@
-// A staged file whose close does not wait for the drain: its commit, and what other programs do to it since.
+// A close that does not wait for the drain: its commit, and the file that other programs may change afterwards.
+#include "stage/commit_policy.h"
 #include "stage/counting.h"
-#include "stage/staged_file.h"
+#include "stage/lifecycle.h"
 
 namespace forebay::stage {
 
-std::optional<WaitedClose> StagedFile::commit_to_finish_later() {
-    const LockGuard writer(writer_);
-    const Call call(slot_->close_ns, context_.spare_time(), context_.trace());
+std::optional<WaitedClose> Lifecycle::commit_to_finish_later() {
+    const LockGuard writer(file_.writer);
+    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
     {
-        const LockGuard lock(mutex());
-        if (state_ == State::kBypass || state_ == State::kPassive) return WaitedClose::kNothingLeft;
-        if (follows() || several_nodes_ || (group_ && durable_)) return WaitedClose::kShared;
-        if (state_ != State::kStaged || log_failed_ || !withheld_.is_ok() || !outflow_.failures().first_error().is_ok())
+        const LockGuard lock(file_.mutex());
+        if (file_.mode == FileMode::kBypass || file_.mode == FileMode::kPassive) return WaitedClose::kNothingLeft;
+        if (file_.follows() || file_.several_nodes || (file_.group && file_.durable)) return WaitedClose::kShared;
+        if (file_.mode != FileMode::kStaged || log_.failed() || !withheld_.is_ok() ||
+            !file_.outflow.failures().first_error().is_ok())
             return WaitedClose::kFailing;
     }
-    resume_drain();
-    if (!make_commit(true)) return WaitedClose::kFailing;
-    if (!commit_recorded_) return WaitedClose::kUnrecorded;
-    const LockGuard lock(mutex());
-    if (state_ != State::kStaged || !outflow_.show_size()) return WaitedClose::kFailing;
-    const bool all_there = bytes_.index().empty() && outflow_.queue().idle() && !outflow_.target().cut_due() &&
-                           outflow_.target().size() == logical_size_;
+    log_.resume_drain();
+    if (!file_.commits->commit(true)) return WaitedClose::kFailing;
+    if (!file_.commits->recorded()) return WaitedClose::kUnrecorded;
+    const LockGuard lock(file_.mutex());
+    if (file_.mode != FileMode::kStaged || !file_.outflow.show_size()) return WaitedClose::kFailing;
+    const bool all_there = file_.bytes.index().empty() && file_.outflow.queue().idle() &&
+                           !file_.outflow.target().cut_due() && file_.outflow.target().size() == file_.sizes.logical;
     if (all_there) return WaitedClose::kNothingLeft;
-    outflow_.begin_turns();
+    file_.outflow.begin_turns();
     return std::nullopt;
 }
 
-bool StagedFile::has_name() const {
+bool Lifecycle::has_name() const {
     std::shared_ptr<io::File> target;
     {
-        const LockGuard lock(mutex());
-        target = target_;
+        const LockGuard lock(file_.mutex());
+        target = file_.target;
     }
     const auto state = target->state();
     return !state || state.value().links > 0;
 }
 
-// Another program's content is the file's now. The log stays for `forebay recover`; reads do not see it.
-void StagedFile::leave_to_others() {
-    left_log_ = left_to_others_ = true;
-    left_bytes_ = bytes_.pending_bytes();
-    bytes_.index().clear();
-    update_ledger();
+// The content of another program is the file's now. The log stays for `forebay recover`; reads do not see it.
+void Lifecycle::leave_to_others() {
+    file_.left.log = file_.left.to_others = true;
+    file_.left.bytes = file_.bytes.pending_bytes();
+    file_.bytes.index().clear();
+    file_.update_ledger();
 }
 
-bool StagedFile::left_to_others() const {
-    const LockGuard lock(mutex());
-    return left_to_others_;
+// The last statement of a group still counts the log if the close broke off before it could state that none counts.
+bool Lifecycle::leaves_log() const {
+    const LockGuard lock(file_.mutex());
+    return file_.left.log || (file_.log != nullptr && !file_.log->empty() &&
+                              (file_.mode == FileMode::kFailed || !file_.index().empty() ||
+                               file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
 }
 
-std::uint64_t StagedFile::nameless_bytes() const {
-    const LockGuard lock(mutex());
-    return outflow_.turns().nameless_bytes();
+bool Lifecycle::failed() const {
+    const LockGuard lock(file_.mutex());
+    return file_.mode == FileMode::kFailed;
+}
+
+bool Lifecycle::left_to_others() const {
+    const LockGuard lock(file_.mutex());
+    return file_.left.to_others;
+}
+
+std::uint64_t Lifecycle::nameless_bytes() const {
+    const LockGuard lock(file_.mutex());
+    return file_.outflow.turns().nameless_bytes();
 }
 
 }   // namespace forebay::stage

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "base/clock.h"
 #include "io/trace.h"
+#include "ledger/ledger.h"
 #include "stage/spare_time.h"
 
 namespace forebay::stage {
@@ -13,6 +15,19 @@ namespace forebay::stage {
 inline void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexcept {
     counter.fetch_add(amount, std::memory_order_relaxed);
 }
+
+// The counters of a file: a slot of the ledger, once the engine has given one, and before that one of its own. Thread-
+// safety: counting, from any thread; `use`, under both locks of the file.
+class Counters {
+  public:
+    void use(ledger::LedgerSlot* slot) noexcept { slot_ = slot; }
+    ledger::LedgerSlot* operator->() const noexcept { return slot_; }
+    ledger::LedgerSlot& operator*() const noexcept { return *slot_; }
+
+  private:
+    std::unique_ptr<ledger::LedgerSlot> own_ = std::make_unique<ledger::LedgerSlot>();
+    ledger::LedgerSlot* slot_ = own_.get();   // never null
+};
 
 // A call of the program: adds the nanoseconds that it takes to a counter, and keeps account of the time between the
 // calls.

@@ -52,14 +52,14 @@ std::optional<WaitedClose> DeferredCloses::why_not_now(const StagedFile& file) {
     }();
     // Workers that a program forks often end by _exit (Python's multiprocessing does), which runs no handlers.
     if (limits.forked) return WaitedClose::kForked;
-    if (context_.options().close == OnClose::kAuto && file.has_name()) return WaitedClose::kNamed;
+    if (context_.options().close == OnClose::kAuto && file.lifecycle().has_name()) return WaitedClose::kNamed;
     const LockGuard lock(mutex_);
     return under_way_.size() >= limits.under_way_max ? std::optional(WaitedClose::kTooMany) : std::nullopt;
 }
 
 std::optional<WaitedClose> DeferredCloses::why_not_deferred(StagedFile& file) {
     if (const auto why = why_not_now(file)) return why;
-    if (const auto why = file.commit_to_finish_later()) return why;
+    if (const auto why = file.lifecycle().commit_to_finish_later()) return why;
     return context_.deadline_presses() ? std::optional(WaitedClose::kDeadline) : std::nullopt;
 }
 
@@ -195,15 +195,16 @@ void DeferredCloses::end_under_way(Closes::iterator close, Before before) noexce
 Status DeferredCloses::end(Close& close) noexcept {
     StagedFile& file = *close.file;
     Status outcome = attempt([&] {
-        return close.finish ? close.finish() : file.finish(StagedFile::Finish::kBehindProgram);
+        return close.finish ? close.finish() : file.lifecycle().finish(Lifecycle::Finish::kBehindProgram);
     });
-    const bool left = (file.failed() || file.leaves_log()) && !file.left_to_others();
+    const bool left = (file.lifecycle().failed() || file.lifecycle().leaves_log()) &&
+                      !file.lifecycle().left_to_others();
     const bool gone = files_.end_handle(close.file, true);
     const Status ended = attempt([&] { return close.afterwards({left, gone}); });
     if (outcome) outcome = ended;
-    file.let_others_open();
+    file.lifecycle().let_others_open();
     close.claim.reset();
-    if (outcome && file.nameless_bytes() > 0) (void)attempt([&] { tell_nameless(file); });
+    if (outcome && file.lifecycle().nameless_bytes() > 0) (void)attempt([&] { tell_nameless(file); });
     return outcome;
 }
 
@@ -221,7 +222,7 @@ void DeferredCloses::tell_nameless(const StagedFile& file) {
     statistics_.warn(
         fmt::format("{}: it was removed after its close, before {} bytes of it were in the file; if it was moved to "
                     "another file system, the copy lacks them: call `forebay wait` before that, or use close=wait",
-                    file.path(), file.nameless_bytes()));
+                    file.path(), file.lifecycle().nameless_bytes()));
 }
 
 Status DeferredCloses::take_failure() noexcept {

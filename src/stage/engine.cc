@@ -139,7 +139,7 @@ Engine::Detached Engine::detach(const std::shared_ptr<StagedFile>& file, bool wr
     if (last_writer && afterwards && attempt([&] { return closes.defer(file, std::move(afterwards)); }))
         return {closes.take_failure(), true};
     Status outcome;
-    if (last_writer) outcome = attempt([&] { return file->finish(); });
+    if (last_writer) outcome = attempt([&] { return file->lifecycle().finish(); });
     (void)state_->files.end_handle(file, last_writer);
     if (last_writer && outcome) outcome = closes.take_failure();
     return {std::move(outcome), false};
@@ -152,7 +152,7 @@ std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) {
     State& state = *state_;
     if (inherited() || !state.context.end()) return left;
     for (const auto& file : state.files.written()) {
-        const Status finished = attempt([&] { return file->finish_unclosed(); });
+        const Status finished = attempt([&] { return file->lifecycle().finish_unclosed(); });
         if (!finished)
             left.push_back(fmt::format("{}: the program ended without closing it, and not all that was "
                                        "staged of it could be written: {}; `forebay recover` does that",

@@ -41,12 +41,12 @@ Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identi
     const Status outcome = attempt([&, entry = entry, first = first, first_writer = first_writer] {
         if (first_writer) return start_writing(*entry, std::move(target.file), aside, target.prepare);
         if (!first && entry->cached != nullptr) read_cache_.opened_again(*entry->cached);
-        return writable ? Status::ok() : entry->file->refresh();
+        return writable ? Status::ok() : entry->file->lifecycle().refresh();
     });
     if (!outcome) {
         const LockGuard lock(mutex_);
         if (writable) --entry->writers;
-        if (--entry->handles == 0 && !entry->file->failed()) forget(files_.find(identity));
+        if (--entry->handles == 0 && !entry->file->lifecycle().failed()) forget(files_.find(identity));
         return outcome;
     }
     if (first) {
@@ -80,11 +80,12 @@ Result<FileTable::NewHandle> FileTable::add_handle(const OpenTarget& target, con
     }
     const bool first = found == files_.end();
     if (first) {
-        StagedFile::Setup setup{identity, path, nullptr, next_log_++};
         Entry fresh;
-        if (!target.writable) setup.target = source.cached != nullptr ? source.cached : source.file;
+        std::shared_ptr<io::File> read_from;
+        if (!target.writable) read_from = source.cached != nullptr ? source.cached : source.file;
         fresh.cached = std::move(source.cached);
-        fresh.file = std::make_shared<StagedFile>(context_, std::move(setup));
+        fresh.file = std::make_shared<StagedFile>(context_, FileState::Name{identity, path, next_log_++},
+                                                  std::move(read_from));
         found = files_.emplace(identity, std::move(fresh)).first;
     }
     Entry& entry = found->second;
@@ -111,11 +112,11 @@ Status FileTable::start_writing(Entry& entry, std::unique_ptr<io::File> target,
         entry.slot = entry.own_slot.get();
     }
     // The slot of a file that failed goes on telling what is left in the log: the next call refuses.
-    if (!entry.file->failed()) {
+    if (!entry.file->lifecycle().failed()) {
         ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
         ledger::set_use(*entry.slot, ledger::FileUse::kOpen);
     }
-    FOREBAY_TRY(entry.file->open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
+    FOREBAY_TRY(entry.file->lifecycle().open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
     if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
     statistics_.begin_writing();
     aside ? statistics_.count_aside(*aside) : statistics_.count_staged();
@@ -165,9 +166,9 @@ bool FileTable::end_handle(const std::shared_ptr<StagedFile>& file, bool last_wr
             entry.being_written.reset();
         }
         // A file whose newest bytes are in the log only stays known.
-        const bool left = file->failed() || file->leaves_log();
+        const bool left = file->lifecycle().failed() || file->lifecycle().leaves_log();
         // Another program's content is not written over: nothing of ours can be in flight.
-        if (left && !file->left_to_others() && entry.writers == 0 && entry.slot != nullptr)
+        if (left && !file->lifecycle().left_to_others() && entry.writers == 0 && entry.slot != nullptr)
             ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
         if (--entry.handles == 0 && !left) {
             cached = std::move(entry.cached);
@@ -219,8 +220,8 @@ void FileTable::compare_cached() noexcept {
 bool FileTable::only_read(const StagedFile& file) noexcept {
     const LockGuard lock(mutex_);
     const auto found = files_.find(file.identity());
-    return found != files_.end() && found->second.writers == 0 && !found->second.closing && !file.failed() &&
-           !file.leaves_log() && !file.staged();
+    return found != files_.end() && found->second.writers == 0 && !found->second.closing &&
+           !file.lifecycle().failed() && !file.lifecycle().leaves_log() && !file.staged();
 }
 
 std::vector<std::shared_ptr<StagedFile>> FileTable::all() {
@@ -291,7 +292,7 @@ Status FileTable::await_process_end(const StagedFile& file) noexcept {
         const LockGuard lock(mutex_);
         while (!ended_) closed_.wait(mutex_);
     }
-    if (!file.failed() && !file.leaves_log()) return Status::ok();
+    if (!file.lifecycle().failed() && !file.lifecycle().leaves_log()) return Status::ok();
     return attempt([&] {
         return Status(Code::kUnavailable, fmt::format("close {}: the process ends, and not all that was staged of it "
                                                       "could be written; `forebay recover` does that",
@@ -307,7 +308,7 @@ void FileTable::note_all_left() noexcept {
 
 bool FileTable::any_leaves_log() {
     const auto files = all();
-    return std::any_of(files.begin(), files.end(), [](const auto& file) { return file->leaves_log(); });
+    return std::any_of(files.begin(), files.end(), [](const auto& file) { return file->lifecycle().leaves_log(); });
 }
 
 void FileTable::clear() noexcept {
@@ -318,11 +319,11 @@ void FileTable::clear() noexcept {
 
 void FileTable::lock_for_fork() {
     mutex_.lock();
-    for (auto& [identity, entry] : files_) entry.file->lock_for_fork();
+    for (auto& [identity, entry] : files_) entry.file->state().mutex().lock();
 }
 
 void FileTable::unlock_after_fork() {
-    for (auto& [identity, entry] : files_) entry.file->unlock_after_fork();
+    for (auto& [identity, entry] : files_) entry.file->state().mutex().unlock();
     mutex_.unlock();
 }
 

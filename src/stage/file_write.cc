@@ -1,4 +1,4 @@
-// Writing to a staged file: into the log or, where the log has no room, to the target.
+// Writes into the log, and the choice of bytes that bypass it (file_bypass.cc).
 #include <algorithm>
 #include <cerrno>
 
@@ -11,11 +11,11 @@ namespace forebay::stage {
 
 namespace {
 
-// Raw writes of at least this size may bypass the log where the target is as fast, in parts of at most so much: each
-// leaves a record, the sign by which recovery knows that nobody else has written the target.
+// Raw writes of at least kBypassMin may bypass the log if the target is as fast, in parts of at most kBypassMax. Each
+// part leaves a record, by which recovery knows that no other program has written the target.
 constexpr std::size_t kBypassMin = 256 * 1024, kBypassMax = std::size_t{64} << 20;
 constexpr std::size_t kPage = 4096;
-// A bypass that takes so many times the processor time of each of those who may be writing was not to memory.
+// A bypass that took longer than so many times its processor time, for each possible writer, was not to memory.
 constexpr std::uint64_t kPatient = 4;
 // Larger parts of a write get a record of their own.
 constexpr std::size_t kSharedRecordMax = 64 * 1024;
@@ -42,58 +42,58 @@ Status StagedFile::write_bypassing(std::span<const Part> parts) {
 }
 
 Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Route route) {
-    FOREBAY_TRY(refuse_if_inherited("write to"));
-    const LockGuard writer(writer_);
-    const Call call(slot_->stage_ns, context_.spare_time(), context_.trace());
-    add(slot_->requests, 1);
-    switch (state_) {
-        case State::kStaged:
+    FOREBAY_TRY(file_.refuse_if_inherited("write to"));
+    const LockGuard writer(file_.writer);
+    const Call call(file_.slot->stage_ns, file_.context.spare_time(), file_.context.trace());
+    add(file_.slot->requests, 1);
+    switch (file_.mode) {
+        case FileMode::kStaged:
             FOREBAY_TRY(meet_size_limit(end_of(parts)));
-            if (several_nodes_ && (byte_class == ByteClass::kMetadata || route == Route::kBypass))
+            if (file_.several_nodes && (byte_class == ByteClass::kMetadata || route == Route::kBypass))
                 return bypass_beside_others(parts);
-            if (follows() && group_->target().bypasses_log()) return bypass_beside_others(parts);
-            if (goes_through_after_failure()) {
+            if (file_.follows() && file_.group->target().bypasses_log()) return bypass_beside_others(parts);
+            if (bypasses_after_failure()) {
                 for (const Part& part : parts)
                     if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
                 return Status::ok();
             }
             return stage_parts(parts, byte_class);
-        case State::kBypass:
+        case FileMode::kBypass:
             for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes, byte_class));
-            return forward(&io::ForwardedTarget::end_call);
-        case State::kPassive:
-        case State::kFailed: break;
+            return file_.forward(&io::ForwardedTarget::end_call);
+        case FileMode::kPassive:
+        case FileMode::kFailed: break;
     }
-    return Status::from_errno(EBADF, "write to " + path_ + ", which is not open for writing");
+    return Status::from_errno(EBADF, "write to " + file_.name.path + ", which is not open for writing");
 }
 
-// Where the process may not write the file so far (ulimit -f), the program gets SIGXFSZ as it does natively, now and in
-// its own thread. If it goes on, the bytes are staged all the same, and the drain's EFBIG is told by flush and close:
-// HDF5 does not survive failures in the midst of a close.
+// Beyond the limit of the process (ulimit -f), the program gets SIGXFSZ in its own thread, as it does natively. If it
+// goes on, the bytes are staged all the same, and flush and close report the drain's EFBIG: HDF5 does not survive
+// failures in the middle of a close.
 Status StagedFile::meet_size_limit(std::uint64_t end) {
-    if (end <= within_limit_) return Status::ok();
+    if (end <= file_.sizes.permitted) return Status::ok();
     const std::uint64_t limit = io::file_size_limit();
     if (end <= limit) {
-        within_limit_ = end;
+        file_.sizes.permitted = end;
         return Status::ok();
     }
-    within_limit_ = 0;
+    file_.sizes.permitted = 0;
     constexpr std::byte kNone{};
-    const Status met = target_->write_at(limit, {&kNone, 1});   // the system takes no byte there
+    const Status met = file_.target->write_at(limit, {&kNone, 1});   // the system takes no byte there
     return met.sys_errno() == EFBIG ? Status::ok() : met;
 }
 
-// What is staged already stays so; its failure is told by flush and close.
-bool StagedFile::goes_through_after_failure() const {
-    if (log_failed_) return true;
-    if (context_.options().on_error != OnError::kThrough || follows()) return false;
-    const LockGuard lock(mutex());
-    return !outflow_.failures().first_error().is_ok() && !(group_ && outflow_.target().cut_due());
+// Bytes that are staged already stay so; flush and close report their failure.
+bool StagedFile::bypasses_after_failure() const {
+    if (log_.failed()) return true;
+    if (file_.context.options().on_error != OnError::kThrough || file_.follows()) return false;
+    const LockGuard lock(file_.mutex());
+    return !file_.outflow.failures().first_error().is_ok() && !(file_.group && file_.outflow.target().cut_due());
 }
 
-// Of a file that is shared, the record says whether its bytes wait for a commit, all or none of them.
+// In a shared file all bytes of a record wait for a commit, or none.
 bool StagedFile::waits_for_commit(std::uint64_t offset, ByteClass byte_class) const noexcept {
-    return byte_class == ByteClass::kMetadata || (group_ && offset < group_->target().committed_size());
+    return byte_class == ByteClass::kMetadata || (file_.group && offset < file_.group->target().committed_size());
 }
 
 // As many small parts as fit go into one record.
@@ -108,7 +108,7 @@ Status StagedFile::stage_parts(std::span<const Part> parts, ByteClass byte_class
             parts = parts.subspan(1);
             continue;
         }
-        const auto room = make_room(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
+        const auto room = log_.make_room(parts.front().bytes.size(), log::SegmentPool::Take::kAny);
         if (!room) return room.status();
         const bool waits = waits_for_commit(parts.front().offset, byte_class);
         std::size_t count = 0;
@@ -126,19 +126,19 @@ Status StagedFile::stage_parts(std::span<const Part> parts, ByteClass byte_class
     return Status::ok();
 }
 
-// What of the range may bypass the log, as the target is as fast. Nothing: all of it is to be staged.
+// Returns the part of the range that may bypass the log, as the target is as fast. Empty: all of it is staged.
 ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept {
     constexpr ByteRange kNothing{0, 0};
-    // Nobody could call a write back from a target that hangs.
-    if (byte_class != ByteClass::kRaw || durable_ || several_nodes_ || outflow_.facts().may_hang() ||
-        range.size() < kBypassMin || !memory_pace())
+    // A write to a target that hangs could not be called back.
+    if (byte_class != ByteClass::kRaw || file_.durable || file_.several_nodes || file_.outflow.facts().may_hang() ||
+        range.size() < kBypassMin || !file_.memory_pace())
         return kNothing;
     ByteRange part = range;
-    if (follows()) {
-        if (range.begin < group_->target().committed_size()) return kNothing;
-        part = group_->target().first_unstaged(range);
-        if (!group_->lost().is_ok()) return kNothing;
-    } else if (range.begin < committed_size_) {
+    if (file_.follows()) {
+        if (range.begin < file_.group->target().committed_size()) return kNothing;
+        part = file_.group->target().first_unstaged(range);
+        if (!file_.group->lost().is_ok()) return kNothing;
+    } else if (range.begin < file_.sizes.committed) {
         return kNothing;
     }
     part.end = std::min(part.end, part.begin + kBypassMax);
@@ -148,19 +148,16 @@ ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) cons
 // The part is as `part_to_bypass` says.
 Status StagedFile::bypass_fast(const Part& part) {
     const std::uint64_t begin_ns = monotonic_ns(), cpu_ns = thread_cpu_ns();
-    FOREBAY_TRY(follows() ? bypass_beside_others({&part, 1}, Place::kNeverStaged) : bypass(part.offset, part.bytes));
+    FOREBAY_TRY(file_.follows() ? bypass_beside_others({&part, 1}, Place::kNeverStaged)
+                                : bypass(part.offset, part.bytes));
     const std::uint64_t took_ns = monotonic_ns() - begin_ns, used_ns = thread_cpu_ns() - cpu_ns;
-    // Writers of a file take turns, and share the processors. Beyond that it was the target that was waited for.
-    const std::uint64_t writers = group_ ? group_->participants() : 1;
+    // Writers of a file take turns and share the processors. Any longer time was a wait for the target.
+    const std::uint64_t writers = file_.group ? file_.group->participants() : 1;
     if (took_ns <= kPatient * writers * used_ns) return Status::ok();
-    const LockGuard lock(mutex());
-    outflow_.facts().forget_pace();
-    if (group_) group_->target().set_memory_pace(std::nullopt);   // until the drain finds it fast again
+    const LockGuard lock(file_.mutex());
+    file_.outflow.facts().forget_pace();
+    if (file_.group) file_.group->target().set_memory_pace(std::nullopt);   // until the drain finds it fast again
     return Status::ok();
-}
-
-std::optional<std::uint64_t> StagedFile::memory_pace() const noexcept {
-    return group_ ? group_->target().memory_pace() : outflow_.facts().pace();
 }
 
 Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
@@ -169,13 +166,13 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
         const ByteRange bypassed = refused ? ByteRange{0, 0}
                                            : part_to_bypass({offset, offset + bytes.size()}, byte_class);
         if (bypassed.begin == offset && !bypassed.empty()) {
-            // A log that has to be touched first gains nothing, nor one whose bytes nobody has the time to drain.
-            const bool pays = context_.spare_time().suffices_for(bypassed.size(), memory_pace().value_or(0),
-                                                                 context_.options().size);
-            const auto room = pays ? make_room(bypassed.size(), log::SegmentPool::Take::kWarm) : 0;
+            // The log gains nothing if its pages are cold, or if the program leaves no time to drain it.
+            const bool pays = file_.context.spare_time().suffices_for(bypassed.size(), file_.memory_pace().value_or(0),
+                                                                      file_.context.options().size);
+            const auto room = pays ? log_.make_room(bypassed.size(), log::SegmentPool::Take::kWarm) : 0;
             if (!room) return room.status();
             const Part part{offset, bytes.first(bypassed.size())};
-            // What fails is staged with all the rest of this call, and left to the drain and its policy.
+            // After a failure, these bytes and the rest of the call are staged, and the drain's policy handles them.
             refused = room.value() == 0 && !bypass_fast(part);
             if (room.value() == 0 && !refused) {
                 offset += part.bytes.size();
@@ -183,20 +180,20 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
                 continue;
             }
         }
-        const auto room = make_room(bytes.size(), log::SegmentPool::Take::kAny);
+        const auto room = log_.make_room(bytes.size(), log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0 && follows()) {
+        if (room.value() == 0 && file_.follows()) {
             const Part part{offset, bytes};
             return bypass_beside_others({&part, 1});
         }
         if (room.value() == 0) return bypass(offset, bytes);
 
-        // What does not fit goes on at a page of the program's buffer, which copies faster.
+        // The next record begins at a page of the program's buffer, which copies faster.
         const std::size_t fits = room.value() >= kPage ? room.value() / kPage * kPage : room.value();
         std::size_t taken = std::min<std::size_t>(bytes.size(), fits);
         if (bypassed.begin > offset) taken = std::min<std::uint64_t>(taken, bypassed.begin - offset);
-        if (group_ && byte_class == ByteClass::kRaw && offset < group_->target().committed_size())
-            taken = std::min<std::uint64_t>(taken, group_->target().committed_size() - offset);
+        if (file_.group && byte_class == ByteClass::kRaw && offset < file_.group->target().committed_size())
+            taken = std::min<std::uint64_t>(taken, file_.group->target().committed_size() - offset);
         const Part part{offset, bytes.first(taken)};
         if (!append({&part, 1}, byte_class)) {
             const Part rest{offset, bytes};
@@ -208,23 +205,23 @@ Status StagedFile::stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass b
     return Status::ok();
 }
 
-// One record, for which there is room. False: the log has failed, and has not got it.
+// Appends one record, for which there is room. Returns false if the log has failed and does not have it.
 bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     const bool waits = waits_for_commit(parts.front().offset, byte_class);
     const auto data_class = waits ? log::DataClass::kMetadata : log::DataClass::kRaw;
-    const std::uint64_t sequence = next_sequence();
-    group::DrawnNumber drawn(order());
-    // First: whoever looks for a range in which nothing is staged must not miss these.
-    if (group_ && !several_nodes_) group_->target().note_staged(parts);
-    if (group_ && !group_->lost().is_ok()) return false;
+    const std::uint64_t sequence = file_.next_sequence();
+    group::DrawnNumber drawn(file_.order());
+    // First: a process that looks for a range in which nothing is staged must not miss these bytes.
+    if (file_.group && !file_.several_nodes) file_.group->target().note_staged(parts);
+    if (file_.group && !file_.group->lost().is_ok()) return false;
     const std::uint64_t now = realtime_ns();
-    const auto position = log_->append_data(parts, data_class, sequence, now);
+    const auto position = file_.log->append_data(parts, data_class, sequence, now);
     if (position.segment == nullptr) return false;
-    if (const auto pace = memory_pace())
-        for (const Part& part : parts) context_.spare_time().spend(part.bytes.size(), *pace);
+    if (const auto pace = file_.memory_pace())
+        for (const Part& part : parts) file_.context.spare_time().spend(part.bytes.size(), *pace);
     const index::StagedPlace staged{position.segment, position.offset, sequence,
                                     static_cast<std::uint32_t>(position.segment->own_generation), data_class};
-    if (group_ && group_->drains()) {
+    if (file_.group && file_.group->drains()) {
         append_own(parts, {parts.size(), staged, waits, now});
         drawn.forget();
         return true;
@@ -232,112 +229,55 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
     std::uint64_t bytes = 0;
     bool drain_now = false;
     {
-        const LockGuard lock(mutex());
+        const LockGuard lock(file_.mutex());
         if (position.segment->first_time_ns == 0) position.segment->first_time_ns = now;
         for (const Part& part : parts) {
             const ByteRange range{part.offset, part.offset + part.bytes.size()};
-            if (!group_)
-                bytes_.index().insert(range, staged.advanced(bytes), waits ? kOffsetMax : committed_size_,
-                                      committed_size_);
-            logical_size_ = std::max(logical_size_, range.end);
+            if (!file_.group)
+                file_.bytes.index().insert(range, staged.advanced(bytes), waits ? kOffsetMax : file_.sizes.committed,
+                                           file_.sizes.committed);
+            file_.sizes.logical = std::max(file_.sizes.logical, range.end);
             bytes += range.size();
         }
         drawn.publish();
-        dirty_ = true;
-        add(slot_->staged, bytes);
-        update_ledger();
-        // Otherwise whoever completes a target write looks again: waking a thread costs as much as a small write.
-        drain_now = !group_ && outflow_.planner().wants_thread();
+        file_.progress.dirty = true;
+        add(file_.slot->staged, bytes);
+        file_.update_ledger();
+        // Otherwise the end of a target write looks again: waking a thread costs as much as a small write.
+        drain_now = !file_.group && file_.outflow.planner().wants_thread();
     }
-    if (group_) group_->log().appended(parts);
-    if (drain_now) outflow_.wake();
+    if (file_.group) file_.group->log().appended(parts);
+    if (drain_now) file_.outflow.wake();
     return true;
 }
 
-// The log has not taken these, nor will it. Of a shared file the others would not learn of them.
+// The log takes no more records. The other processes of a shared file would not learn of a direct write.
 Status StagedFile::write_after_fault(std::span<const Part> parts) {
-    if (group_) return log_failure().with_context("write to " + path_);
-    FOREBAY_TRY(give_up_log());
+    if (file_.group) return log_.failure().with_context("write to " + file_.name.path);
+    FOREBAY_TRY(log_.give_up());
     for (const Part& part : parts)
         if (!part.bytes.empty()) FOREBAY_TRY(bypass(part.offset, part.bytes));
     return Status::ok();
 }
 
-// The log has no room and the bytes must not wait: they go to the target now. Records of the same bytes
-// that are still in the log stop counting, for this process and for recovery.
-Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
-    if (group_) {
-        FOREBAY_TRY(make_marker_room());   // the others have to be told
-    } else if (!log_->empty() && !log_->marker_fits() && !log_failed_) {
-        if (auto segment = log_->acquire(); !segment) FOREBAY_TRY(leave_log());
-        else if (!adopt(segment.value())) FOREBAY_TRY(give_up_log());
+// The drainer's part of appending a record. It does not wait for other threads that use the index.
+void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords::Record& record) {
+    std::uint64_t bytes = 0;
+    for (const Part& part : parts) bytes += part.bytes.size();
+    // With several nodes, other nodes wait for these bytes, so they drain at once.
+    const bool drain_now = file_.own_records().note(parts, record,
+                                                    file_.several_nodes ? 1 : file_.outflow.facts().stripe());
+    file_.group->order().published();
+    add(file_.slot->staged, bytes);
+    // The bytes count as pending before the write returns. If the record is in the index already, no later call may
+    // correct the gauge.
+    file_.slot->pending.fetch_add(bytes, std::memory_order_relaxed);
+    if (file_.own_records().bytes() == 0) {
+        const LockGuard lock(file_.mutex());
+        file_.update_ledger();
     }
-    const ByteRange range{offset, offset + bytes.size()};
-    group::BypassCount* bypasses_now = nullptr;
-    {
-        const LockGuard lock(mutex());
-        follow();   // what others have written before is older than this
-        FOREBAY_TRY(outflow_.begin_bypass(offset, bytes));
-        if (range.begin < committed_size_)
-            add(slot_->guarantee_given_up, std::min(range.end, committed_size_) - range.begin);
-        bypasses_now = &bypasses();
-    }
-    const std::uint64_t begin_ns = monotonic_ns();
-    const Status outcome = [&] {
-        const group::BypassInFlight under_way(*bypasses_now);
-        return target_->write_at(offset, bytes);
-    }();
-    if (outcome) context_.wrote(begin_ns, monotonic_ns(), range);
-    bool more = false;
-    {
-        const LockGuard lock(mutex());
-        outflow_.end_bypass(range, outcome.is_ok());
-        allow_bypass();
-        context_.pool()->announce_change();
-        // What was staged for these bytes stays so after a failure: nothing else has them.
-        if (outcome) note_bypassed(range);
-        more = outflow_.planner().look_again();
-    }
-    if (more) outflow_.wake();
-    else if (!outflow_.facts().may_hang()) outflow_.watch_rest();
-    return outcome;
-}
-
-// The target has the range, and nothing older than that may come to it any more.
-void StagedFile::note_bypassed(ByteRange range) {
-    bytes_.index().drop(range);
-    if (!log_->empty() && (!log_->marker_fits() || !append_bypass_record(range))) {
-        // After a crash recovery would bring older bytes back.
-        log_failed_ = true;
-        add(slot_->guarantee_given_up, range.size());
-    }
-    add(slot_->through, range.size());
-    add(slot_->target_writes, 1);
-    logical_size_ = std::max(logical_size_, range.end);
-    dirty_ = true;
-    recycle();
-    update_ledger();
-}
-
-Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
-    io::ForwardedTarget* const forwarded = byte_class == ByteClass::kMetadata ? target_->forwarded() : nullptr;
-    FOREBAY_TRY(forwarded != nullptr ? forwarded->write_metadata_at(offset, bytes) : target_->write_at(offset, bytes));
-    add(slot_->through, bytes.size());
-    add(slot_->target_writes, 1);
-    const LockGuard lock(mutex());
-    outflow_.facts().note_unsynced();
-    logical_size_ = std::max(logical_size_, offset + bytes.size());
-    return Status::ok();
-}
-
-Status StagedFile::forward(Forwarded call) {
-    std::shared_ptr<io::File> target;
-    {
-        const LockGuard lock(mutex());
-        if (state_ == State::kBypass) target = target_;
-    }
-    io::ForwardedTarget* const forwarded = target != nullptr ? target->forwarded() : nullptr;
-    return forwarded != nullptr ? (forwarded->*call)() : Status::ok();
+    if (file_.several_nodes) file_.group->log().appended(parts);
+    if (drain_now) file_.outflow.wake();
 }
 
 }   // namespace forebay::stage

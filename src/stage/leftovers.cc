@@ -205,7 +205,7 @@ Result<std::string> Leftovers::tell_of_stranded(const OpenedFile& opened, const 
 }
 
 Status Leftovers::may_forget(const io::Identity& identity, const std::string& path) {
-    if (const auto known = files_.find(identity); known != nullptr && known->failed())
+    if (const auto known = files_.find(identity); known != nullptr && known->lifecycle().failed())
         return {Code::kUnavailable,
                 fmt::format("open {}: closed with bytes that could not be written; they are in the staging log", path)};
     return looks() ? give_up(identity, io::usable_path(path), true) : Status::ok();

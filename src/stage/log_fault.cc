@@ -1,40 +1,32 @@
 // The staging device fails under the mapping of the log (io/guarded_access.h): docs/consistency.md, "Each fault and
 // what comes of it".
 //
-// What cannot be stored any more goes to the target. What cannot be read back is lost to this process, page by page:
-// the rest is drained, and the log stays, for a device that comes back.
+// Bytes that the log cannot store go to the target. Pages that cannot be read back are lost to this process: the rest
+// drains, and the log stays, for a device that comes back.
 #include <new>
 
 #include "base/attempt.h"
+#include "stage/commit_policy.h"
 #include "stage/counting.h"
-#include "stage/staged_file.h"
 
 namespace forebay::stage {
 
-// A record could not be stored. What is staged is drained, and the target alone counts from now on; if that cannot be,
-// the file stays staged, but takes nothing more. Ok as long as the program loses nothing by it; what it loses is told
-// by flush and close.
-Status StagedFile::give_up_log() {
-    if (group_) return log_failure().with_context("stage " + path_);
+Status StagingLog::give_up() {
+    file_.writer.assert_held();
+    if (file_.group) return failure().with_context("stage " + file_.name.path);
     {
-        const LockGuard lock(mutex());
-        log_failed_ = true;
-        slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kStagingArea),
-                              std::memory_order_relaxed);
-        add(slot_->guarantee_given_up, bytes_.index().promote_held());
+        const LockGuard lock(file_.mutex());
+        failed_ = true;
+        file_.count_aside(ledger::AsideReason::kStagingArea);
+        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
     }
-    const LockGuard lock(mutex());
-    if (!drain_all()) return Status::ok();   // kept
-    if (state_ != State::kStaged || !bytes_.index().empty() || outflow_.target().cut_due()) return Status::ok();
+    const LockGuard lock(file_.mutex());
+    if (!drain()) return Status::ok();   // the outflow keeps the failure
+    if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.target().cut_due())
+        return Status::ok();
     FOREBAY_TRY(await_unpinned());
-    if (durable_ && !release_all_durably()) return Status::ok();
+    if (!file_.commits->release_all()) return Status::ok();
     return stop_staging();
-}
-
-void StagedFile::lost() noexcept {
-    log_failed_ = true;
-    slot_->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kStagingArea),
-                          std::memory_order_relaxed);
 }
 
 }   // namespace forebay::stage

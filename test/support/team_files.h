@@ -209,16 +209,16 @@ class Participants {
                                .value();
                 groups_.back()->add_log(std::move(pool), options.options.segment);
             }
-            EXPECT_TRUE(files_[i]->join(groups_.back(), several_nodes));
+            EXPECT_TRUE(files_[i]->membership().join(groups_.back(), several_nodes));
         }
-        EXPECT_TRUE(files_[0]->begin_statements());
+        EXPECT_TRUE(files_[0]->membership().begin_statements());
     }
     ~Participants() { listen_no_more(); }
 
     // Starts the drainer's listener.
     void listen() {
         EXPECT_TRUE(groups_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
-            if (const auto alive = file.lock()) alive->poll_group(room_wanted);
+            if (const auto alive = file.lock()) alive->membership().poll(room_wanted);
         }));
     }
     void listen_no_more() {
@@ -245,7 +245,7 @@ class Participants {
         return scratch_.recovered([this] { return target_.contents(); }, target_.identity());
     }
     Status commit() {
-        for (const auto& file : files_) FOREBAY_TRY(file->sync_own_log());
+        for (const auto& file : files_) FOREBAY_TRY(file->membership().sync_own_log());
         const Status outcome = files_[0]->commit();
         groups_[0]->marked();
         return outcome;
@@ -263,7 +263,7 @@ class Participants {
         groups_[0]->ending().finished();
         for (std::size_t i = 1; i < count(); ++i) {
             EXPECT_TRUE(groups_[i]->ending().wait_until_finished());
-            EXPECT_EQ(files_[i]->finish_followed(outcome).code(), outcome.code());
+            EXPECT_EQ(files_[i]->membership().finish_followed(outcome).code(), outcome.code());
             EXPECT_EQ(engines_[i]->detach(files_[i], true).is_ok(), outcome.is_ok());
         }
         return outcome;
@@ -278,7 +278,8 @@ class Participants {
 
   private:
     std::unique_ptr<io::File> board_file(io::OpenMode mode) {
-        return std::move(engines_[0]->area().directory()->open_file(group::board_name(files_[0]->log_number()), mode))
+        return std::move(engines_[0]->area().directory()->open_file(
+                             group::board_name(files_[0]->state().name.log_number), mode))
             .value();
     }
 

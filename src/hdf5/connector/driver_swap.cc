@@ -176,10 +176,10 @@ bool may_be_cached(const char* path) {
 class OwnPart {
   public:
     // `open`: the file as this process stages it already, or null. `routed`: nothing keeps it from being staged so far.
-    OwnPart(hid_t list, const char* path, bool writes, UnderList::For what, const stage::StagedFile* open, bool routed)
+    OwnPart(hid_t list, const char* path, bool writes, UnderList::For what, stage::StagedFile* open, bool routed)
         : wanted_(Session::get().wants(list, writes)) {
         if (!routed || !wanted_ || engine_ == nullptr || options().mpi == WithMpi::kOff) return;
-        goes_on_ = open != nullptr && open->shared();
+        goes_on_ = open != nullptr && open->membership().shared();
         served_ = options().forwards();   // a server does not care for nodes
         const bool reads = !writes && what == UnderList::For::kOpen;
         caches_ = reads && options().read_cache == ReadCacheMode::kOn && may_be_cached(path);
@@ -348,7 +348,7 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
         // Our driver all the same, so that HDF5 knows the file again; it does not stage it.
         // A failure is told by the next flush of whoever has the file open.
         if (const std::shared_ptr<stage::StagedFile> file = staged_already(path))
-            (void)file->step_aside(AsideReason::kSwmr);
+            (void)file->lifecycle().step_aside(AsideReason::kSwmr);
     }
     return std::nullopt;
 }

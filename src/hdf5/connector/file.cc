@@ -207,14 +207,14 @@ class HeldWhileClosing {
     explicit HeldWhileClosing(const std::shared_ptr<OpenFile>& file) {
         // A reader's close does not drain the bytes that another open has staged.
         if (file == nullptr || file->closed() || !file->writable || file->file == nullptr || file->shared != nullptr ||
-            file->file->staged().drain_paused())
+            file->file->staged().log().drain_paused())
             return;
         staged_ = file->file->staged().shared_from_this();
-        staged_->pause_drain();
+        staged_->log().pause_drain();
     }
     // The file may still be open, through another identifier or open, or because the close failed.
     ~HeldWhileClosing() {
-        if (staged_ != nullptr) staged_->resume_drain();
+        if (staged_ != nullptr) staged_->log().resume_drain();
     }
     HeldWhileClosing(const HeldWhileClosing&) = delete;
     HeldWhileClosing& operator=(const HeldWhileClosing&) = delete;

@@ -78,7 +78,7 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
                       "staged, unless it has stepped aside since");
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->area().obstacle()) {
-        const auto begun = staged->begin_staging();
+        const auto begun = staged->lifecycle().begin_staging();
         if (!begun) return refuse(function, begun.status());
         if (begun.value()) return 0;
     }
@@ -191,10 +191,10 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
     stage::StagedFile* const staged = file != nullptr ? staged_of(*file) : nullptr;
     switch (operation) {
         case Operation::kPauseDrain:
-            if (staged != nullptr) staged->pause_drain();
+            if (staged != nullptr) staged->log().pause_drain();
             return 0;
         case Operation::kResumeDrain:
-            if (staged != nullptr) staged->resume_drain();
+            if (staged != nullptr) staged->log().resume_drain();
             return 0;
         case Operation::kCloseAtOnce:
             if (file != nullptr) file->closes_at_once = true;

@@ -167,8 +167,8 @@ herr_t driver_close(H5FD_t* file) {
                 CallScope::note_closed(open);
                 return 0;
             }
-            left = open->writable && open->file->staged().failed();
-            done = open->writable && closed.is_ok() && !left && !open->file->staged().leaves_log() &&
+            left = open->writable && open->file->staged().lifecycle().failed();
+            done = open->writable && closed.is_ok() && !left && !open->file->staged().lifecycle().leaves_log() &&
                    open->file->engine().files().find(open->identity) == nullptr;
         }
         open->file.reset();

@@ -80,7 +80,8 @@ herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hi
     // not be written.
     if (error == EWOULDBLOCK)
         if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
-            if (const auto known = engine->files().find(file.open->identity); known != nullptr && known->failed())
+            if (const auto known = engine->files().find(file.open->identity);
+                known != nullptr && known->lifecycle().failed())
                 return 0;
     push_errno(function, host().H5E_VFL_g, minor, doing, error);
     return -1;

@@ -274,7 +274,7 @@ TEST(ParticipantsProperty, equal_a_plain_byte_array_at_every_read_whoever_writes
                         expected.write(parts.back().offset, parts.back().bytes);
                     }
                     ASSERT_TRUE(node.file(who).write(parts, ByteClass::kRaw));
-                    if (below(2) == 0) node.file(0).collective_write_done();
+                    if (below(2) == 0) node.file(0).membership().collective_write_done();
                     staged += bytes.size();
                     break;
                 }

@@ -206,10 +206,10 @@ TEST(CompactorOfSeveral, drains_what_waited_for_an_older_record_once_that_is_the
     (void)node.group(1).order().next_sequence();
     for (std::uint64_t at = 0; at < content.size(); at += kStripe)
         ASSERT_TRUE(node.write(at / kStripe % 2 * 2, at, io::Bytes(content).subspan(at, kStripe)));
-    node.file(0).poll_group(false);
+    node.file(0).membership().poll(false);
     EXPECT_TRUE(watch->writes().empty());
     node.group(1).order().published();
-    node.file(0).poll_group(false);
+    node.file(0).membership().poll(false);
     EXPECT_TRUE(watch->await_bytes(content.size() - kStripe)) << "it waits for as many bytes again";
     ASSERT_TRUE(node.drain());
     EXPECT_TRUE(same(node.target().contents(), content));

@@ -99,7 +99,7 @@ TEST_P(FaultPolicyOfParticipants, the_nth_call_fails_and_no_byte_is_lost_unsaid)
         if (fired && given.fault.operation == Operation::kSync) {
             EXPECT_TRUE(said);
         }
-        if (closed || !node.file(0).leaves_log()) {
+        if (closed || !node.file(0).lifecycle().leaves_log()) {
             EXPECT_TRUE(same(node.target().contents(), now.content));
         } else {
             // What dead processes would leave is brought home.

@@ -209,7 +209,7 @@ TEST(GroupDurability, holds_only_if_all_ranks_of_one_node_want_it_and_rank_0_say
             }
             ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 1000, bytes_of(1000, 1)));
             ASSERT_TRUE(member.file().commit());
-            EXPECT_EQ(member.file().staged().durable(), durable);
+            EXPECT_EQ(member.file().staged().state().durable, durable);
             EXPECT_EQ(member.counters().syncs > 0, durable);
             EXPECT_GT(member.counters().staged, 0u);
             ASSERT_TRUE(member.close());

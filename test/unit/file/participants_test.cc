@@ -202,7 +202,7 @@ TEST(Participants, give_up_held_bytes_only_when_nothing_else_gives_room_and_coun
         expected.write(i * 3000, bytes);
     };
     for (std::uint64_t i = 0; i < 10; ++i) write(i, ByteClass::kMetadata);
-    node.file(0).poll_group(false);
+    node.file(0).membership().poll(false);
     EXPECT_EQ(node.file(0).counters().held, 30000u);
     EXPECT_EQ(node.file(0).counters().guarantee_given_up, 0u);
     EXPECT_TRUE(node.target().contents().empty());
@@ -340,7 +340,7 @@ TEST(Participants, are_told_when_the_drainer_is_gone_by_its_lock_and_not_by_its_
 TEST(Participants, hold_metadata_back_until_the_drainer_commits) {
     Participants node(3, test::small_options());
     ASSERT_TRUE(node.write(1, 0, bytes_of(1000, 1), ByteClass::kMetadata));
-    node.file(0).poll_group(false);
+    node.file(0).membership().poll(false);
     EXPECT_EQ(node.file(0).counters().held, 1000u);
     EXPECT_TRUE(node.target().contents().empty());
     ASSERT_TRUE(node.commit());

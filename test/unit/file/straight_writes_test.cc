@@ -222,7 +222,7 @@ TEST(StraightWrites, leave_nothing_waiting_that_waited_for_them) {
         std::jthread writer([&] { EXPECT_TRUE(node.write(0, 5 * kMiB, straight)); });
         writes.await_stopped();
         for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(node.write(1, 10 * kMiB + i * small.size(), small));
-        EXPECT_FALSE(node.file(0).outflow().take()) << "not beside the write in flight";
+        EXPECT_FALSE(node.file(0).state().outflow.take()) << "not beside the write in flight";
         writes.let_go();
     }
     EXPECT_EQ(node.through(0), kMiB);

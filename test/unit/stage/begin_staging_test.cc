@@ -21,7 +21,7 @@ struct Unstaged {
     }
     [[nodiscard]] bool begins() {
         if (engine->area().obstacle()) return false;
-        const auto begun = file->begin_staging();
+        const auto begun = file->lifecycle().begin_staging();
         EXPECT_TRUE(begun) << begun.status().message();
         return begun && begun.value();
     }
@@ -38,7 +38,7 @@ TEST(BeginStaging, what_was_written_before_and_after_is_in_the_file) {
     EXPECT_TRUE(same(unstaged.target.contents(), expected));
     ASSERT_TRUE(unstaged.begins());
     EXPECT_TRUE(unstaged.file->staged());
-    unstaged.file->pause_drain();
+    unstaged.file->log().pause_drain();
     const auto more = bytes_of(100000, 2);
     ASSERT_TRUE(unstaged.file->write(150000, more, ByteClass::kRaw));
     EXPECT_TRUE(same(unstaged.target.contents(), expected));   // it is held back
@@ -55,7 +55,7 @@ TEST(BeginStaging, a_crash_leaves_the_file_as_it_was_when_staging_began_or_at_th
     auto expected = bytes_of(50000, 3);
     ASSERT_TRUE(unstaged.file->write(0, expected, ByteClass::kRaw));
     ASSERT_TRUE(unstaged.begins());
-    unstaged.file->pause_drain();
+    unstaged.file->log().pause_drain();
     ASSERT_TRUE(unstaged.file->write(10, bytes_of(1000, 4), ByteClass::kMetadata));
     const auto recovered = [&] {
         test::Crash crash(
@@ -92,7 +92,7 @@ TEST(BeginStaging, it_may_end_and_begin_again) {
             expected.resize(std::max(expected.size(), offset + bytes.size()));
             std::copy(bytes.begin(), bytes.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
             if (i == 1) {
-                ASSERT_TRUE(unstaged.file->step_aside(ledger::AsideReason::kDisabled));
+                ASSERT_TRUE(unstaged.file->lifecycle().step_aside(ledger::AsideReason::kDisabled));
             }
         }
         EXPECT_TRUE(same(unstaged.target.contents(), expected));

@@ -157,7 +157,7 @@ TEST_F(BehindClose, a_file_that_others_leave_alone_is_drained_whole) {
     plan_->let_go();
     EXPECT_TRUE(engine_->closes().await_all());
     EXPECT_TRUE(test::same(target_.contents(), bytes_));
-    EXPECT_FALSE(file->failed());
+    EXPECT_FALSE(file->lifecycle().failed());
 }
 
 TEST_F(BehindClose, several_writes_are_under_way_at_a_time_as_before_the_close) {
@@ -174,7 +174,7 @@ TEST_F(BehindClose, another_program_that_cuts_it_during_a_write_ends_the_drain) 
     plan_->let_go();
     expect_told(engine_->closes().await_all(), "it has 16384 bytes");
     EXPECT_EQ(target_.contents().size(), 16384u) << "the one write that was under way";
-    EXPECT_TRUE(file->failed() && file->leaves_log() && file->left_to_others());
+    EXPECT_TRUE(file->lifecycle().failed() && file->lifecycle().leaves_log() && file->lifecycle().left_to_others());
     EXPECT_GT(file->counters().pending, 0u);
     EXPECT_EQ(file->counters().error, static_cast<std::uint64_t>(log::kChangedByOthers));
 }
@@ -302,8 +302,8 @@ TEST_F(BehindClose, a_target_that_cannot_be_looked_at_is_not_written) {
     plan_->let_go();
     const Status failure = engine_->closes().await_all();
     EXPECT_EQ(failure.sys_errno(), EIO) << failure.message();
-    EXPECT_FALSE(file->left_to_others());
-    EXPECT_TRUE(file->leaves_log());
+    EXPECT_FALSE(file->lifecycle().left_to_others());
+    EXPECT_TRUE(file->lifecycle().leaves_log());
 }
 
 // ---- changes of size -----------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ TEST_F(BehindClose, a_change_of_size_that_hangs_is_given_up_and_is_seen_by_other
     EXPECT_EQ(file->counters().pending, 0u);
     EXPECT_NE(file->counters().oldest_ns, 0u);
     EXPECT_EQ(engine_->detach(file, true).sys_errno(), ETIMEDOUT);
-    EXPECT_TRUE(file->leaves_log());
+    EXPECT_TRUE(file->lifecycle().leaves_log());
     engine_.reset();
     plan_->let_go();
 }

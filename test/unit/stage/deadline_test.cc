@@ -54,7 +54,7 @@ TEST_F(AtTheEnd, a_close_waits_is_counted_and_the_user_is_told_once) {
     for (int i = 0; i < 3; ++i) {
         const auto file = test::attach(*engine_, target_);
         const auto bytes = bytes_of(200'000, static_cast<std::uint64_t>(i));
-        file->pause_drain();   // nothing may drain before the close, if that is heeded
+        file->log().pause_drain();   // nothing may drain before the close, if that is heeded
         ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
         const auto closed = close(file);
         EXPECT_TRUE(closed.outcome);

@@ -180,7 +180,7 @@ TEST_P(DeviceGone, from_the_nth_call_on_and_no_byte_is_lost_unsaid) {
         EXPECT_TRUE(fired || !said);
         if (closed && whole) {
             EXPECT_TRUE(test::same(target.contents(), now));
-        } else if (whole && file->leaves_log()) {
+        } else if (whole && file->lifecycle().leaves_log()) {
             test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
             ASSERT_TRUE(crash.recover());
             EXPECT_TRUE(test::same(crash.contents(), now));

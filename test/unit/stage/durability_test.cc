@@ -58,7 +58,7 @@ TEST(DurabilityOption, node_syncs_the_log_before_and_after_the_commit_record_and
     EXPECT_FALSE(closed);
     EXPECT_NE(closed.message().find("/scratch/run.h5"), std::string::npos) << closed.message();
     EXPECT_EQ(faults->fired(), 1u);
-    EXPECT_TRUE(file->leaves_log());
+    EXPECT_TRUE(file->lifecycle().leaves_log());
 }
 
 TEST(DurabilityOption, a_commit_whose_record_could_not_be_synced_is_not_mixed_with_what_comes_later) {
@@ -101,7 +101,7 @@ TEST(DurabilityOption, node_syncs_a_file_that_stepped_aside) {
     Target target;
     auto engine = stage::Engine::create(options(Durability::kNode), area.opener());
     auto file = test::attach(*engine, target);
-    ASSERT_TRUE(file->step_aside(ledger::AsideReason::kHandleTaken));
+    ASSERT_TRUE(file->lifecycle().step_aside(ledger::AsideReason::kHandleTaken));
     ASSERT_TRUE(file->write(0, test::bytes_of(100, 1), ByteClass::kRaw));
     const std::uint64_t before = file->counters().syncs;
     ASSERT_TRUE(file->commit());

@@ -124,7 +124,7 @@ TEST_P(FaultPolicy, the_nth_call_fails_and_no_byte_is_lost_unsaid) {
         }
         if (whole && closed) {
             EXPECT_TRUE(test::same(target.contents(), now));
-        } else if (whole && file->leaves_log()) {
+        } else if (whole && file->lifecycle().leaves_log()) {
             // What a dead process would leave is brought home.
             test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
             auto report = crash.recover();

@@ -279,7 +279,7 @@ TEST_P(LogCut, wherever_the_log_is_cut_nothing_is_wrong_unsaid) {
         if (closed && whole) {
             EXPECT_TRUE(test::same(contents("a.h5"), now));
         }
-        EXPECT_TRUE(said || !file->leaves_log());
+        EXPECT_TRUE(said || !file->lifecycle().leaves_log());
         noticed += said || file->counters().aside != 0 ? 1 : 0;
         engine_.reset();
         std::filesystem::remove_all(root_ / "area");

@@ -49,7 +49,7 @@ struct Ground {
         const Status committed = file->commit(), closed = engine->detach(file, true);
         EXPECT_TRUE(committed || committed.sys_errno() == ENOMEM) << committed.message();
         EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
-        EXPECT_FALSE(file->leaves_log());
+        EXPECT_FALSE(file->lifecycle().leaves_log());
         Content home = target.contents();
         if (home.size() != end.size()) {
             // A part of the write, from its beginning.
@@ -249,7 +249,7 @@ TEST_P(MemoryFault, of_a_drain) {
              // Kept like a failed write; close tries all of it again.
              EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
              EXPECT_TRUE(test::same(ground.target.contents(), ground.now))
-                 << closed.message() << ground.file->leaves_log();
+                 << closed.message() << ground.file->lifecycle().leaves_log();
          });
 }
 
@@ -261,7 +261,7 @@ TEST_P(MemoryFault, of_a_close) {
                  return;
              }
              EXPECT_FALSE(status.message().empty());
-             if (ground.file->leaves_log()) {
+             if (ground.file->lifecycle().leaves_log()) {
                  EXPECT_TRUE(test::same(test::read(*ground.file, 0, ground.now.size()), ground.now));
                  test::Crash crash(
                      *ground.area.shared_open(), [&] { return ground.target.contents(); }, ground.target.identity());

@@ -17,14 +17,14 @@ struct Held {
     explicit Held(const LoadedOptions& options = test::small_options()) {
         engine = Engine::create(options, area.opener());
         file = test::attach(*engine, target, true);
-        file->pause_drain();
+        file->log().pause_drain();
     }
     ~Held() {
         file.reset();
         engine.reset();
     }
     // What a drain thread would be given now.
-    [[nodiscard]] bool has_work() { return static_cast<bool>(file->outflow().take()); }
+    [[nodiscard]] bool has_work() { return static_cast<bool>(file->state().outflow.take()); }
 
     Area area;
     Target target;
@@ -39,7 +39,7 @@ TEST(HoldBack, what_is_staged_and_committed_stays_in_the_log) {
     ASSERT_TRUE(held.file->commit());
     EXPECT_FALSE(held.has_work());
     EXPECT_EQ(held.file->counters().drained, 0u);
-    EXPECT_TRUE(held.file->drain_paused());
+    EXPECT_TRUE(held.file->log().drain_paused());
     EXPECT_TRUE(held.engine->detach(held.file, true));
     EXPECT_TRUE(same(held.target.contents(), bytes));
 }
@@ -48,8 +48,8 @@ TEST(HoldBack, letting_go_drains) {
     Held held;
     const auto bytes = bytes_of(kLog / 2, 2);
     ASSERT_TRUE(held.file->write(0, bytes, ByteClass::kRaw));
-    held.file->resume_drain();
-    EXPECT_FALSE(held.file->drain_paused());
+    held.file->log().resume_drain();
+    EXPECT_FALSE(held.file->log().drain_paused());
     ASSERT_TRUE(held.file->drain_ready());
     EXPECT_TRUE(same(held.target.contents(), bytes));
     EXPECT_TRUE(held.engine->detach(held.file, true));
@@ -59,7 +59,7 @@ TEST(HoldBack, a_full_log_ends_it) {
     Held held;
     const auto bytes = bytes_of(3 * kLog, 3);
     ASSERT_TRUE(held.file->write(0, bytes, ByteClass::kRaw));
-    EXPECT_FALSE(held.file->drain_paused());
+    EXPECT_FALSE(held.file->log().drain_paused());
     EXPECT_TRUE(held.engine->detach(held.file, true));
     EXPECT_TRUE(same(held.target.contents(), bytes));
 }
@@ -70,10 +70,10 @@ TEST(HoldBack, another_file_in_want_of_room_ends_it) {
     ASSERT_TRUE(held.file->write(0, bytes, ByteClass::kRaw));
     Target other_target{8};
     const auto other = test::attach(*held.engine, other_target, true);
-    other->pause_drain();
+    other->log().pause_drain();
     const auto more = bytes_of(3 * kLog, 5);
     ASSERT_TRUE(other->write(0, more, ByteClass::kRaw));
-    EXPECT_FALSE(held.file->drain_paused());
+    EXPECT_FALSE(held.file->log().drain_paused());
     EXPECT_TRUE(held.engine->detach(other, true));
     EXPECT_TRUE(held.engine->detach(held.file, true));
     EXPECT_TRUE(same(held.target.contents(), bytes));
@@ -96,7 +96,7 @@ TEST(HoldBack, a_file_is_not_held_back_when_it_is_opened_again) {
     ASSERT_TRUE(held.file->write(0, bytes_of(1000, 7), ByteClass::kRaw));
     EXPECT_TRUE(held.engine->detach(held.file, true));
     held.file = test::attach(*held.engine, held.target, true);
-    EXPECT_FALSE(held.file->drain_paused());
+    EXPECT_FALSE(held.file->log().drain_paused());
     EXPECT_TRUE(held.engine->detach(held.file, true));
 }
 

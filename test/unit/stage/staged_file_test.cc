@@ -336,7 +336,7 @@ TEST(StagedFile, stepping_aside_drains_first_and_writes_straight_afterwards) {
     auto file = test::attach(*engine, target);
     const auto first = test::bytes_of(5000, 1), second = test::bytes_of(5000, 2);
     ASSERT_TRUE(file->write(0, first, ByteClass::kMetadata));
-    ASSERT_TRUE(file->step_aside(ledger::AsideReason::kSwmr));
+    ASSERT_TRUE(file->lifecycle().step_aside(ledger::AsideReason::kSwmr));
     EXPECT_EQ(target.contents(), first);
     ASSERT_TRUE(file->write(5000, second, ByteClass::kRaw));
     EXPECT_EQ(target.contents().size(), 10000u);
@@ -354,7 +354,7 @@ TEST(StagedFile, stepping_aside_brings_a_cut_home_that_nothing_else_follows) {
     auto file = test::attach(*engine, target);
     ASSERT_TRUE(file->truncate(5000));
     ASSERT_TRUE(file->truncate(10000));
-    ASSERT_TRUE(file->step_aside(ledger::AsideReason::kSwmr));
+    ASSERT_TRUE(file->lifecycle().step_aside(ledger::AsideReason::kSwmr));
     auto expected = test::bytes_of(10000, 1);
     std::fill(expected.begin() + 5000, expected.end(), std::byte{0});
     EXPECT_TRUE(test::same(target.contents(), expected));

@@ -26,13 +26,13 @@ using Content = std::vector<std::byte>;
 
 // Without the file's lock, and without memory.
 Status read_bare(stage::StagedFile& file, Content& into) {
-    file.lock_for_fork();
+    file.state().mutex().lock();
     test::failing_for_ever = true;
     test::allocations_until_failure = 1;
     Status outcome = file.read(0, into);
     test::allocations_until_failure = std::numeric_limits<long>::max();
     test::failing_for_ever = false;
-    file.unlock_after_fork();
+    file.state().mutex().unlock();
     return outcome;
 }
 

@@ -1,4 +1,5 @@
-// Reading a staged file: what is staged on top of what the target has.
+#include "stage/staged_reader.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -9,25 +10,24 @@
 #include "io/guarded_access.h"
 #include "plan/read_merge.h"
 #include "stage/counting.h"
-#include "stage/staged_file.h"
 #include "stage/target_reads.h"
 
 namespace forebay::stage {
 
 namespace {
 
-// So many bytes between two pieces are read from the target along with them, if it is waited for: a request more costs
-// a file server as much. From memory they are fetched as fast as that request takes.
+// A gap of at most this size between two pieces is read along with them. On a slow target, one more request costs as
+// much as those bytes; in memory, a request costs much less.
 constexpr std::uint64_t kReadAlongMax = 64 * 1024, kReadAlongMaxMemory = 4096;
-// Larger pieces are read straight to where they belong; smaller ones together, up to what FUSE takes in one request.
+// Larger pieces are read straight into the caller's buffer; smaller ones together, up to the size of a FUSE request.
 constexpr std::uint64_t kStraightMin = 64 * 1024, kReadTogetherMax = std::uint64_t{1} << 20;
-// So many pieces are looked up at a time: the lock is held for no longer, and the lists take no more memory.
+// At most so many pieces are looked up at a time, which bounds the time under the lock and the memory of the lists.
 constexpr std::size_t kPartsAtATime = 16384;
 
 }   // namespace
 
-// What a read has to copy from where, decided under the lock and carried out without it.
-struct StagedFile::CopyPlan {
+// The copies of one read. They are chosen under the lock and made without it.
+struct StagedReader::CopyPlan {
     struct Staged {
         ByteRange range;
         index::StagedPlace bytes;
@@ -38,26 +38,25 @@ struct StagedFile::CopyPlan {
     std::vector<io::MutableBytes> zeros;
 };
 
-// Pins nothing.
-void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
+void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
-    const bool plain = state_ == State::kPassive || state_ == State::kBypass || left_to_others_;
-    if (plain && index().empty()) {
+    const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass || file_.left.to_others;
+    if (plain && file_.index().empty()) {
         plan.target.push_back({all, part.into.data()});
         return;
     }
-    // Others may have made the file longer than is known here: then the target tells where it ends.
-    const ByteRange inside = group_ ? all : all.intersect({0, std::max(logical_size_, all.begin)});
-    const std::uint64_t real_end = outflow_.target().cut_due().value_or(kOffsetMax);
-    index().for_each_newest(
+    // Other processes may have made the file longer than this one knows; then the target tells where it ends.
+    const ByteRange inside = file_.group ? all : all.intersect({0, std::max(file_.sizes.logical, all.begin)});
+    const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
+    file_.index().for_each_newest(
         inside,
         [&](ByteRange range, const index::StagedPlace& bytes) {
             if (bytes.zeros()) plan.zeros.push_back(to(range));
             else plan.staged.push_back({range, bytes, to(range).data()});
         },
         [&](ByteRange gap) {
-            // Bytes that the target still has, but that were cut off, are not content.
+            // Bytes beyond a cut that the target still has are not content.
             const ByteRange real = gap.intersect({0, std::max(real_end, gap.begin)});
             if (!real.empty()) plan.target.push_back({real, to(real).data()});
             if (real.end < gap.end) plan.zeros.push_back(to({real.end, gap.end}));
@@ -65,8 +64,20 @@ void StagedFile::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     if (inside.end < all.end) plan.zeros.push_back(to({inside.end, all.end}));
 }
 
-// Whether the segment is still in the use that the bytes are from. False as well if that cannot be seen.
-bool StagedFile::unchanged(const index::StagedPlace& bytes) noexcept {
+void StagedReader::pin(const CopyPlan& plan) {
+    for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
+}
+
+// A close may be waiting to give the segments back.
+void StagedReader::unpin(const CopyPlan& plan) {
+    const LockGuard lock(file_.mutex());
+    for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
+    file_.outflow.arrivals().announce_unpinned();
+    if (file_.log) log_.recycle();
+}
+
+// Returns true if the segment still has these bytes. Returns false if it was used again, or cannot be read.
+bool StagedReader::unchanged(const index::StagedPlace& bytes) noexcept {
     if (bytes.gathered != nullptr) return true;   // a copy
     bool same = false;
     const std::byte* const fault = io::guarded(bytes.segment->bytes(), [&]() noexcept {
@@ -75,8 +86,8 @@ bool StagedFile::unchanged(const index::StagedPlace& bytes) noexcept {
     return same && fault == nullptr;
 }
 
-// Copies what is staged. False: a segment was used again before its bytes were copied.
-Result<bool> StagedFile::copy_staged(const CopyPlan& plan) {
+// Copies the staged pieces. Returns false if a segment was used again before its bytes were copied.
+Result<bool> StagedReader::copy_staged(const CopyPlan& plan) {
     for (const io::MutableBytes& part : plan.zeros) std::memset(part.data(), 0, part.size());
     for (const auto& [range, bytes, to] : plan.staged) {
         const std::byte* const from = bytes.data();
@@ -89,10 +100,9 @@ Result<bool> StagedFile::copy_staged(const CopyPlan& plan) {
                        [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
 }
 
-// The rest comes from the target, which had it when the plan was made. `threads`: that may be at it; 0: it is not
-// waited for.
-Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces,
-                               std::size_t threads) {
+// Reads the other pieces from the target, with at most `threads` threads. 0: the target is as fast as memory.
+Status StagedReader::read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces,
+                                 std::size_t threads) {
     if (pieces.empty()) return Status::ok();
     const auto begins_before = [](const plan::ReadPiece& a, const plan::ReadPiece& b) {
         return a.range.begin < b.range.begin;
@@ -113,47 +123,36 @@ Status StagedFile::read_target(std::shared_ptr<io::File> target, std::vector<pla
     };
     const auto reads = std::make_shared<TargetReads>(std::move(target), std::move(pieces), std::move(requests));
     const std::size_t helpers = std::min(std::max<std::size_t>(threads, 1), reads->size()) - 1;
-    // One that cannot be had is not missed.
+    // Without helpers this thread reads all pieces.
     (void)attempt([&] {
-        for (std::size_t i = 0; i < helpers; ++i) context_.scheduler().carry_out(std::make_unique<Help>(reads));
+        for (std::size_t i = 0; i < helpers; ++i) file_.context.scheduler().carry_out(std::make_unique<Help>(reads));
     });
     reads->work();
     return reads->wait();
 }
 
-Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
-    const ReadPart part{offset, into};
-    return read({&part, 1});
-}
-
-// Others of a shared file may have staged something. A log that was left behind has bytes that are nowhere else.
-void StagedFile::offer_target() noexcept {
-    const bool unstaged = !group_ && state_ != State::kFailed && bytes_.empty() && !outflow_.target().cut_due();
-    unstaged_.offer(unstaged ? target_.get() : nullptr);
-}
-
-bool StagedFile::read_unstaged(const ReadPart& part, Status& outcome) {
-    UnstagedTarget::Use use(unstaged_);
+bool StagedReader::read_unstaged(const ReadPart& part, Status& outcome) {
+    UnstagedTarget::Use use(file_.unstaged);
     if (use.file() == nullptr) return false;
     outcome = read_or_zeros(*use.file(), part.offset, part.into);
-    if (!outcome) outcome = outcome.with_context("read " + path_);
+    if (!outcome) outcome = outcome.with_context("read " + file_.name.path);
     if (use.end()) {
-        const LockGuard lock(mutex());
-        unstaged_.let_go();
+        const LockGuard lock(file_.mutex());
+        file_.unstaged.let_go();
     }
     return true;
 }
 
-Status StagedFile::read(std::span<const ReadPart> parts) {
+Status StagedReader::read(std::span<const ReadPart> parts) {
     if (Status outcome; parts.size() == 1 && read_unstaged(parts.front(), outcome)) return outcome;
     for (; parts.size() > kPartsAtATime; parts = parts.subspan(kPartsAtATime))
         FOREBAY_TRY(read_some(parts.first(kPartsAtATime)));
     return read_some(parts);
 }
 
-Status StagedFile::read_some(std::span<const ReadPart> parts) {
-    const bool inherited = context_.inherited();
-    // Whoever does not drain cannot keep segments from being used again: it looks, and tries again.
+Status StagedReader::read_some(std::span<const ReadPart> parts) {
+    const bool inherited = file_.context.inherited();
+    // A process that does not drain cannot pin segments. It checks them after the copy, and starts over if need be.
     bool pinned = false, drain_now = false;
     for (;;) {
         CopyPlan plan;
@@ -161,45 +160,38 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
         std::shared_ptr<group::Group> group;   // keeps the segments of others mapped
         std::size_t threads = 0;
         {
-            const LockGuard lock(mutex());
+            const LockGuard lock(file_.mutex());
             if (!inherited) {
-                follow();
-                // The listener does not report records that are followed here, and other nodes may wait for their
-                // drain.
-                drain_now = group_ && drains() && outflow_.planner().wants_thread();
+                file_.follow();
+                // The listener does not report records that are followed here, and other nodes may wait for their drain.
+                drain_now = file_.group && file_.drains() && file_.outflow.planner().wants_thread();
             }
-            if (group_ && !group_->order().damage().is_ok())
-                return group_->order().damage().with_context("read " + path_);
-            target = target_;
-            group = group_;
+            if (file_.group && !file_.group->order().damage().is_ok())
+                return file_.group->order().damage().with_context("read " + file_.name.path);
+            target = file_.target;
+            group = file_.group;
             for (const ReadPart& part : parts)
                 if (!part.into.empty()) plan_copy(part, plan);
-            if (!inherited && outflow_.facts().waited_for()) threads = context_.options().drain_threads;
-            pinned = !plan.staged.empty() && !inherited && !follows();
-            if (pinned)
-                for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
+            if (!inherited && file_.outflow.facts().waited_for()) threads = file_.context.options().drain_threads;
+            pinned = !plan.staged.empty() && !inherited && !file_.follows();
+            if (pinned) pin(plan);
         }
-        if (drain_now) outflow_.wake();
+        if (drain_now) file_.outflow.wake();
         const auto intact = copy_staged(plan);
         if (intact && (intact.value() || pinned)) {   // else these bytes are read again
             std::uint64_t stolen = 0;
             for (const auto& staged : plan.staged) stolen += staged.range.size();
-            add(slot_->stolen, stolen);
+            add(file_.slot->stolen, stolen);
         }
-        if (pinned) {
-            const LockGuard lock(mutex());
-            for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
-            outflow_.arrivals().announce_unpinned();   // a close may be waiting to give the segments back
-            if (log_) recycle();
-        }
-        if (!intact) return intact.status().with_context("read " + path_);
+        if (pinned) unpin(plan);
+        if (!intact) return intact.status().with_context("read " + file_.name.path);
         if (!intact.value() && !pinned) {
             if (!inherited) {
-                // What was followed has been drained and its segment used again.
-                const LockGuard lock(mutex());
-                if (!group_) continue;
-                index().clear();
-                group_->order().restart();
+                // The followed bytes have drained, and their segment was used again.
+                const LockGuard lock(file_.mutex());
+                if (!file_.group) continue;
+                file_.index().clear();
+                file_.group->order().restart();
                 continue;
             }
             // The parent has drained these bytes and used the segment again.
@@ -207,22 +199,24 @@ Status StagedFile::read_some(std::span<const ReadPart> parts) {
                 if (!unchanged(bytes)) plan.target.push_back({range, to});
         }
         const Status rest = read_target(std::move(target), std::move(plan.target), threads);
-        return rest ? rest : rest.with_context("read " + path_);
+        return rest ? rest : rest.with_context("read " + file_.name.path);
     }
 }
 
-// What is ready below the committed end belongs to the last commit: what is newer is held. The exceptions are counted,
-// and the keeper is given that counter.
-Status StagedFile::copy_committed(CommitKeeper& keeper) {
+// Ready bytes below the committed end belong to the last commit, as newer ones are held. A counter has the exceptions,
+// and the keeper gets that counter.
+Status StagedReader::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {
-        const LockGuard lock(mutex());
-        if (state_ != State::kStaged || group_)
-            return {Code::kUnavailable, path_ + ": its last flush is not known apart from what came after it"};
-        CommitKeeper::State state{committed_size_, slot_->guarantee_given_up.load(std::memory_order_relaxed), {}};
-        const std::uint64_t real_end = outflow_.target().cut_due().value_or(kOffsetMax);
-        bytes_.index().for_each_ready(
-            {0, committed_size_},
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged || file_.group)
+            return {Code::kUnavailable,
+                    file_.name.path + ": its last flush is not known apart from what came after it"};
+        CommitKeeper::State state{
+            file_.sizes.committed, file_.slot->guarantee_given_up.load(std::memory_order_relaxed), {}};
+        const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
+        file_.bytes.index().for_each_ready(
+            {0, file_.sizes.committed},
             [&](ByteRange range, const index::StagedPlace& bytes) {
                 state.elsewhere.push_back(range);
                 if (!bytes.zeros()) plan.staged.push_back({range, bytes, nullptr});
@@ -232,7 +226,7 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
                 if (!cut.empty()) state.elsewhere.push_back(cut);
             });
         FOREBAY_TRY(keeper.begin(std::move(state)));
-        for (const auto& staged : plan.staged) bytes_.index().pin(staged.bytes.keeper());
+        pin(plan);
     }
     const Status copied = attempt([&]() -> Status {
         std::vector<std::byte> buffer;   // an extent is within one segment, or one that was gathered
@@ -242,15 +236,12 @@ Status StagedFile::copy_committed(CommitKeeper& keeper) {
             const std::byte* const fault = io::guarded({from, range.size()}, [&buffer, from]() noexcept {
                 std::memcpy(buffer.data(), from, buffer.size());
             });
-            if (fault != nullptr) return bytes.segment->fault(fault).with_context("read " + path_);
+            if (fault != nullptr) return bytes.segment->fault(fault).with_context("read " + file_.name.path);
             FOREBAY_TRY(keeper.take(range.begin, buffer));
         }
         return Status::ok();
     });
-    const LockGuard lock(mutex());
-    for (const auto& staged : plan.staged) bytes_.index().unpin(staged.bytes.keeper());
-    outflow_.arrivals().announce_unpinned();
-    if (log_) recycle();
+    unpin(plan);
     return copied;
 }
 

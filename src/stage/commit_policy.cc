@@ -1,0 +1,128 @@
+// The parts of a commit that all policies share, and the commits that outlive the processes only.
+#include "stage/commit_policy.h"
+
+#include <optional>
+
+#include "base/clock.h"
+#include "stage/counting.h"
+
+namespace forebay::stage {
+
+Status CommitPolicy::commit(bool closing) {
+    file_.writer.assert_held();
+    Status failure;
+    {
+        const LockGuard lock(file_.mutex());
+        file_.follow();
+        if (!file_.group) file_.outflow.make_good();
+        failure = file_.outflow.failures().error();
+        if (failure) failure = sync_error_;
+        if (!failure && !closing) return failure;
+        if (!file_.progress.dirty) return failure;
+    }
+    const auto sequence = append(closing, failure);
+    if (!sequence) return sequence.status();
+    bool drain_now = false;
+    {
+        const LockGuard lock(file_.mutex());
+        file_.bytes.index().commit(file_.sizes.logical);
+        file_.sizes.committed = file_.sizes.logical;
+        if (file_.group) file_.group->target().set_committed_size(file_.sizes.committed);
+        file_.sizes.commit_sequence = sequence.value();
+        file_.sizes.commit_time_ns = realtime_ns();
+        file_.progress.dirty = false;
+        add(file_.slot->commits, 1);
+        drain_now = file_.outflow.committed();
+        log_.recycle();
+        file_.update_ledger();
+    }
+    if (drain_now) file_.outflow.wake();
+    if (!failure || !file_.log->empty() || (!file_.durable && (!drain_now || file_.group))) return failure;
+    // No record tells of this commit, of its size or of a cut, so the target has to show them.
+    const LockGuard lock(file_.mutex());
+    FOREBAY_TRY(log_.drain());
+    return file_.durable ? file_.outflow.sync() : Status::ok();
+}
+
+bool CommitPolicy::recycle_durably(bool /*newest_too*/) { return false; }
+
+// Segments may be given back meanwhile, hence the lock.
+void CommitPolicy::sync_opening() {
+    if (!file_.durable) return;
+    const LockGuard lock(file_.mutex());
+    if (file_.log->segments() == 1) (void)sync_log();
+}
+
+Status CommitPolicy::sync_log() {
+    Status synced;
+    {
+        const Unlocked meanwhile(file_.mutex());
+        synced = file_.log->sync();
+    }
+    add(file_.slot->syncs, 1);
+    return synced ? synced : keep_sync_error(synced);
+}
+
+Status CommitPolicy::keep_sync_error(const Status& failed) {
+    const Status failure = failed.with_context("what was staged of " + file_.name.path +
+                                               " outlives the process, but no loss of power");
+    if (sync_error_.is_ok()) sync_error_ = failure;
+    return failure;
+}
+
+std::size_t CommitPolicy::idle_segments() const noexcept {
+    if (!file_.log || file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return 0;
+    return file_.log->idle_segments();
+}
+
+// A release takes the device's time, so the thread that wants the room does it.
+bool CommitPolicy::announce_idle() noexcept {
+    if (!recycling_ && idle_segments() > 0) file_.context.pool()->announce_change();
+    return false;
+}
+
+// ---- ProcessCommits --------------------------------------------------------------------------------
+
+Result<std::uint64_t> ProcessCommits::append(bool closing, Status& failure) {
+    const std::uint64_t sequence = file_.next_sequence();
+    group::DrawnNumber drawn(file_.order());
+    if (file_.group && !closing) FOREBAY_TRY(file_.group->lost());
+    const std::uint64_t size = file_.sizes.logical;
+    bool recorded = true;
+    if (failure) {
+        FOREBAY_TRY(log_.append_marker(log::RecordKind::kCommit, size, sequence));
+    } else if (!file_.log->marker_fits() || !file_.log->append_marker(log::RecordKind::kCommit, size, sequence)) {
+        const LockGuard lock(file_.mutex());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().held_bytes());
+        recorded = false;
+    }
+    recorded_ = recorded;
+    return sequence;
+}
+
+bool ProcessCommits::recycle(bool newest_too) {
+    file_.mutex().assert_held();
+    std::optional<log::Frontier> frontier;
+    if (file_.group) {
+        if (file_.bytes.index().empty() && file_.outflow.queue().none_in_flight()) {
+            // The frontier would say that the file is complete, while its size is still to be set.
+            if (file_.outflow.target().size() < file_.sizes.committed) return false;
+            file_.group->release().all_drained();
+        }
+        const bool waits = file_.log->segments() > (newest_too ? 0 : 1) && file_.log->oldest()->idle();
+        frontier = file_.group->release().recycle({file_.log->needed(), file_.bytes.index().drained_metadata(), waits,
+                                                   file_.progress.resize_sequence});
+        if (!frontier) return false;
+        file_.progress.resize_sequence = 0;
+    }
+    const auto may_go = [&, drained = file_.bytes.index().drained_metadata()](const log::Segment& segment) {
+        return segment.idle() && (!file_.group || segment.order.may_go(*frontier, drained));
+    };
+    const std::size_t keep = newest_too ? 0 : 1;
+    bool any = false;
+    for (; file_.log->segments() > keep && may_go(*file_.log->oldest()); any = true) file_.log->release_oldest();
+    if (file_.group) file_.group->log().set_released(file_.log->oldest_order());
+    return any;
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,136 @@
+// How the commits of a file are made safe, and when the log may give segments back.
+//
+// A file has one policy at a time. `Lifecycle` chooses it at the open, and `GroupMembership` when the file is shared:
+//
+//   ProcessCommits     a commit outlives the processes: a record in the log suffices
+//   PowerLossCommits   durability=node, one process writes: a commit and a release wait for the devices
+//   GroupCommits       durability=node, several processes write: the drainer also states on the board which commit and
+//                      which segments count
+//
+// Invariants: after a commit returned, the file can go back to it, or to a newer one, for as long as the policy
+// promises. No segment leaves the log before the target has all that recovery would need of it.
+// Ownership: the state of the file owns the policy. It refers to the state and to the log, which outlive it.
+// Locks: each comment names the locks that the caller holds: the writer's, the file's (`FileState::mutex`), or none.
+// Blocking: all calls but `recycle` and the questions may wait for the target, for room, or for a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "group/group.h"
+#include "stage/file_state.h"
+#include "stage/staging_log.h"
+
+namespace forebay::stage {
+
+class CommitPolicy {
+  public:
+    CommitPolicy(FileState& file, StagingLog& log) noexcept : file_(file), log_(log) {}
+    virtual ~CommitPolicy() = default;
+    CommitPolicy(const CommitPolicy&) = delete;
+    CommitPolicy& operator=(const CommitPolicy&) = delete;
+
+    // Commits the file. Reports the error that is kept, of this call or of the background. After a failure, a `closing`
+    // commit is made all the same: the bytes that can drain do, and recovery can use the state in the log. The writer's
+    // lock.
+    Status commit(bool closing);
+    // The log, or else the target, tells of the last commit. The writer's lock.
+    [[nodiscard]] bool recorded() const noexcept {
+        file_.writer.assert_held();
+        return recorded_;
+    }
+
+    // Gives back idle segments, but waits for no device. With `newest_too`, the newest segment may go as well. Returns
+    // true if any segment went. The file's lock. Call `StagingLog::recycle`, which knows when nothing may go.
+    virtual bool recycle(bool newest_too) = 0;
+    // The same for a policy whose releases wait for devices. Returns true if there was anything to give back. The
+    // file's lock; drops it.
+    virtual bool recycle_durably(bool newest_too);
+    // `recycle_durably` or `release_all` is at work in some thread. The file's lock.
+    [[nodiscard]] bool recycling() const noexcept {
+        file_.mutex().assert_held();
+        return recycling_;
+    }
+    // The target has everything, and the log goes next. Makes sure that no loss of power brings it back. The file's
+    // lock; drops it.
+    virtual Status release_all() { return Status::ok(); }
+    // The segments went back to the pool for good. No lock.
+    virtual Status log_given_back() { return Status::ok(); }
+    // Syncs a durable log that has just begun: recovery knows from the open record how the file was before anything
+    // drained. The next commit reports a failure. The writer's lock.
+    void sync_opening();
+
+    // Of a shared file: this process's log is on its device as it is now. The drainer commits after that. No lock.
+    virtual Status sync_own_log() { return Status::ok(); }
+    // Of a shared file: the drainer calls this once all have joined, and before the first write. No lock.
+    virtual Status begin_statements() { return Status::ok(); }
+
+  protected:
+    // Makes the record of a commit and returns its number. `failure` is the first failure so far, or ok; a closing
+    // commit goes on and keeps its own failure there. The writer's lock.
+    virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
+
+    Status sync_log() REQUIRES(file_.mutex());
+    Status keep_sync_error(const Status& failed) REQUIRES(file_.mutex());
+    // How many of the oldest segments are idle; the newest is never one.
+    [[nodiscard]] std::size_t idle_segments() const noexcept REQUIRES(file_.mutex());
+    // Tells the threads that want room that `recycle_durably` can give some. Returns false.
+    bool announce_idle() noexcept REQUIRES(file_.mutex());
+
+    FileState& file_;
+    StagingLog& log_;
+    bool recorded_ GUARDED_BY(file_.writer) = true;
+    bool recycling_ GUARDED_BY(file_.mutex()) = false;
+    // The first failure of a sync of the log. After that no promise is left to keep.
+    Status sync_error_ GUARDED_BY(file_.mutex());
+};
+
+class ProcessCommits final : public CommitPolicy {
+  public:
+    using CommitPolicy::CommitPolicy;
+    bool recycle(bool newest_too) override;
+
+  private:
+    Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
+};
+
+// docs/log-format.md, "A durable log", tells what recovery does with such a log.
+class PowerLossCommits final : public CommitPolicy {
+  public:
+    using CommitPolicy::CommitPolicy;
+    bool recycle(bool newest_too) override;
+    bool recycle_durably(bool newest_too) override;
+    Status release_all() override;
+
+  private:
+    Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
+    Status append_record(bool closing, std::uint64_t& sequence, bool& recorded) REQUIRES(file_.writer);
+};
+
+// The drainer makes a statement after all that the statement says is on the devices. Whatever relies on the statement
+// happens after the statement is on its device. Each statement is complete, and only the last one counts.
+// docs/log-format.md, "Durable logs of several processes", tells what recovery does with it.
+class GroupCommits final : public CommitPolicy {
+  public:
+    using CommitPolicy::CommitPolicy;
+    bool recycle(bool newest_too) override;
+    bool recycle_durably(bool newest_too) override;
+    Status release_all() override;
+    Status log_given_back() override;
+    Status sync_own_log() override;
+    Status begin_statements() override;
+
+  private:
+    Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
+    Status append_record(bool closing, std::uint64_t& sequence) REQUIRES(file_.writer);
+    [[nodiscard]] group::Statement survey() const REQUIRES(file_.mutex());
+    Status state(group::Statement& statement) REQUIRES(stating_) EXCLUDES(file_.mutex());
+    Status state_release(group::Statement& plan) EXCLUDES(stating_, file_.mutex());
+
+    Mutex stating_;             // a statement is being made; after the writer's lock, before the file's
+    group::Statement stated_;   // the last one; changed under `stating_` and the file's lock
+};
+
+}   // namespace forebay::stage

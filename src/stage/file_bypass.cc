@@ -1,0 +1,120 @@
+// Writes to the target that bypass the log.
+#include <algorithm>
+
+#include "base/clock.h"
+#include "stage/counting.h"
+#include "stage/staged_file.h"
+
+namespace forebay::stage {
+
+// Writes bytes to the target that must not wait for room in the log. Older records of the same bytes stop counting, for
+// this process and for recovery.
+Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
+    if (file_.group) {
+        FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
+    } else if (!file_.log->empty() && !file_.log->marker_fits() && !log_.failed()) {
+        if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.leave());
+        else if (!log_.adopt(segment.value())) FOREBAY_TRY(log_.give_up());
+    }
+    const ByteRange range{offset, offset + bytes.size()};
+    group::BypassCount* bypasses_now = nullptr;
+    {
+        const LockGuard lock(file_.mutex());
+        file_.follow();   // earlier writes of others are older than this one
+        FOREBAY_TRY(file_.outflow.begin_bypass(offset, bytes));
+        if (range.begin < file_.sizes.committed)
+            add(file_.slot->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
+        bypasses_now = &drained_.bypasses();
+    }
+    const std::uint64_t begin_ns = monotonic_ns();
+    const Status outcome = [&] {
+        const group::BypassInFlight under_way(*bypasses_now);
+        return file_.target->write_at(offset, bytes);
+    }();
+    if (outcome) file_.context.wrote(begin_ns, monotonic_ns(), range);
+    bool more = false;
+    {
+        const LockGuard lock(file_.mutex());
+        file_.outflow.end_bypass(range, outcome.is_ok());
+        drained_.allow_bypass();
+        file_.context.pool()->announce_change();
+        // After a failure, older staged bytes of the range stay staged.
+        if (outcome) note_bypassed(range);
+        more = file_.outflow.planner().look_again();
+    }
+    if (more) file_.outflow.wake();
+    else if (!file_.outflow.facts().may_hang()) file_.outflow.watch_rest();
+    return outcome;
+}
+
+// The target has the range, and no older bytes of it may drain.
+void StagedFile::note_bypassed(ByteRange range) {
+    file_.bytes.index().drop(range);
+    if (!file_.log->empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
+        // After a crash, recovery would bring older bytes back.
+        log_.note_failure();
+        add(file_.slot->guarantee_given_up, range.size());
+    }
+    add(file_.slot->through, range.size());
+    add(file_.slot->target_writes, 1);
+    file_.sizes.logical = std::max(file_.sizes.logical, range.end);
+    file_.progress.dirty = true;
+    log_.recycle();
+    file_.update_ledger();
+}
+
+Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
+    io::ForwardedTarget* const forwarded = byte_class == ByteClass::kMetadata ? file_.target->forwarded() : nullptr;
+    FOREBAY_TRY(forwarded != nullptr ? forwarded->write_metadata_at(offset, bytes)
+                                     : file_.target->write_at(offset, bytes));
+    add(file_.slot->through, bytes.size());
+    add(file_.slot->target_writes, 1);
+    const LockGuard lock(file_.mutex());
+    file_.outflow.facts().note_unsynced();
+    file_.sizes.logical = std::max(file_.sizes.logical, offset + bytes.size());
+    return Status::ok();
+}
+
+// Records that the target's bytes of the range are newer than all records before this one, of either class. Returns
+// false if the log has failed and does not have the record.
+bool StagedFile::append_bypass_record(ByteRange range, Place place) {
+    const std::uint64_t sequence = file_.next_sequence();
+    group::DrawnNumber drawn(file_.order());
+    if (file_.group && !file_.group->lost().is_ok()) return false;
+    const bool supersedes = place == Place::kPerhapsStaged;
+    const bool recorded = file_.log->append_through(range, sequence, supersedes);
+    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->newest(), sequence, supersedes);
+    return recorded;
+}
+
+// Writes to the target at once. No older staged bytes of the place can follow: they drained before, drain no more
+// before the close, or were never there. The record tells the followers of this log to forget them, and how long the
+// file is.
+Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place) {
+    for (const Part& part : parts) {
+        const ByteRange range{part.offset, part.offset + part.bytes.size()};
+        if (range.empty()) continue;
+        FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
+        const std::uint64_t begin_ns = monotonic_ns();
+        {
+            const group::BypassInFlight under_way(file_.group->target().bypasses());
+            FOREBAY_TRY(file_.target->write_at(part.offset, part.bytes));
+        }
+        file_.context.wrote(begin_ns, monotonic_ns(), range);
+        file_.outflow.facts().note_unsynced();
+        add(file_.slot->through, range.size());
+        add(file_.slot->target_writes, 1);
+        const LockGuard lock(file_.mutex());
+        if (!append_bypass_record(range, place)) return log_.failure().with_context("write to " + file_.name.path);
+        if (!file_.follows()) {
+            index::FileBounds noted = file_.bounds();
+            file_.bytes.take_in_own(noted);
+            file_.bytes.index().drop(range);
+            file_.outflow.target().reaches(range.end);
+        }
+        file_.sizes.logical = std::max(file_.sizes.logical, range.end);
+    }
+    return Status::ok();
+}
+
+}   // namespace forebay::stage

@@ -1,0 +1,190 @@
+// durability=node for a file that several processes of the node share: the statements of the drainer on the board.
+#include <utility>
+
+#include "base/clock.h"
+#include "stage/commit_policy.h"
+#include "stage/counting.h"
+
+namespace forebay::stage {
+
+// The state of all logs now, with the commit of the last statement. All records that count were followed.
+group::Statement GroupCommits::survey() const {
+    group::Statement statement = file_.group->release().survey();
+    group::Statement::Log& own = statement.logs.at(file_.group->log().index());
+    own = {file_.log->oldest_order(), file_.log->end_position()};
+    statement.commit_sequence = stated_.commit_sequence;
+    statement.committed_size = stated_.committed_size;
+    statement.commit_time_ns = stated_.commit_time_ns;
+    return statement;
+}
+
+Status GroupCommits::state(group::Statement& statement) {
+    {
+        const LockGuard lock(file_.mutex());
+        statement.certain = sync_error_.is_ok() && file_.outflow.failures().target_lost().is_ok();
+    }
+    const Status stated = file_.group->release().state(statement);
+    add(file_.slot->syncs, 1);
+    const LockGuard lock(file_.mutex());
+    if (stated) {
+        stated_ = statement;
+        return stated;
+    }
+    const Status failure = stated.with_context("what was staged of " + file_.name.path +
+                                               " outlives the processes, but no loss of power");
+    if (sync_error_.is_ok()) sync_error_ = failure;
+    return failure;
+}
+
+Status GroupCommits::sync_own_log() {
+    const LockGuard lock(file_.mutex());
+    if (!file_.group || file_.mode != FileMode::kStaged) return Status::ok();
+    if (!sync_error_.is_ok()) return sync_error_;   // a second sync would not report the bytes that the first one lost
+    const std::uint64_t end = file_.log->end_position();
+    const std::shared_ptr<group::Group> group = file_.group;
+    FOREBAY_TRY(sync_log());
+    group->log().synced(end);
+    return Status::ok();
+}
+
+Status GroupCommits::begin_statements() {
+    const LockGuard writer(file_.writer);
+    const LockGuard stating(stating_);
+    group::Statement statement;
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.follows()) return Status::ok();
+        file_.follow();
+        stated_ = {};
+        stated_.committed_size = file_.sizes.committed;
+        statement = survey();
+    }
+    return state(statement);
+}
+
+Result<std::uint64_t> GroupCommits::append(bool closing, Status& failure) {
+    std::uint64_t sequence = file_.sizes.commit_sequence;
+    const Status durable = append_record(closing, sequence);
+    if (!durable && !closing) return durable;
+    if (failure) failure = durable;
+    group::DrawnNumber drawn(file_.order());
+    if (file_.group && !closing) FOREBAY_TRY(file_.group->lost());
+    recorded_ = true;
+    return sequence;
+}
+
+// All processes have made their writes and synced their logs. After a failure, a closing commit is made all the same:
+// it protects from the death of the processes.
+Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
+    FOREBAY_TRY(log_.make_marker_room());
+    const LockGuard stating(stating_);
+    group::Statement statement;
+    Status outcome;
+    {
+        const LockGuard lock(file_.mutex());
+        outcome = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
+        if (!outcome && !closing) return outcome;
+        sequence = file_.next_sequence();
+        file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
+        file_.group->order().published();
+        if (const Status synced = sync_log(); outcome) outcome = synced;
+        if (!outcome && !closing) return outcome;
+        statement = survey();
+    }
+    statement.commit_sequence = sequence;
+    statement.committed_size = file_.sizes.logical;
+    statement.commit_time_ns = realtime_ns();
+    const Status stated = state(statement);
+    return outcome ? stated : outcome;
+}
+
+bool GroupCommits::recycle(bool /*newest_too*/) {
+    file_.mutex().assert_held();
+    if (file_.group) file_.group->release().at_rest();
+    return announce_idle();
+}
+
+// Gives back segments of all logs. Blocks on the devices, without the lock. One thread does this at a time.
+bool GroupCommits::recycle_durably(bool newest_too) {
+    file_.mutex().assert_held();
+    if (!file_.group || file_.follows() || file_.mode != FileMode::kStaged || recycling_ ||
+        file_.outflow.failures().halted())
+        return false;
+    file_.follow();
+    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return false;
+    const std::size_t keep = newest_too ? 0 : 1;
+    const bool waits = file_.log->segments() > keep && file_.log->oldest()->idle();
+    group::Statement plan = survey();
+    const group::Statement before = plan;
+    if (!file_.group->release().plan_release(
+            {file_.log->needed(), file_.bytes.index().drained_metadata(), waits, file_.progress.resize_sequence}, plan))
+        return false;
+    const std::size_t own = file_.log->segments_that_may_go(plan.frontier, file_.bytes.index().drained_metadata(),
+                                                            keep);
+    plan.logs[file_.group->log().index()].needed_from += own;
+    bool any = false;
+    for (std::size_t i = 0; i < plan.logs.size(); ++i)
+        any = any || plan.logs[i].needed_from > before.logs[i].needed_from;
+    if (!any) return false;
+    recycling_ = true;
+    const std::uint64_t cut = file_.progress.resize_sequence;
+    const std::shared_ptr<group::Group> group = file_.group;
+    Status outcome;
+    {
+        const Unlocked meanwhile(file_.mutex());
+        outcome = state_release(plan);
+    }
+    recycling_ = false;
+    // After a failed sync no promise is left to keep, and the room is needed.
+    if (outcome || (!sync_error_.is_ok() && file_.outflow.failures().target_lost().is_ok())) {
+        group->release().release(plan);
+        for (std::size_t i = 0; i < own; ++i) file_.log->release_oldest();
+        group->log().set_released(file_.log->oldest_order());
+        if (file_.progress.resize_sequence == cut) file_.progress.resize_sequence = 0;
+    }
+    file_.outflow.arrivals().announce();
+    file_.context.pool()->announce_change();
+    return outcome.sys_errno() != ETIMEDOUT;
+}
+
+Status GroupCommits::state_release(group::Statement& plan) {
+    const LockGuard stating(stating_);
+    FOREBAY_TRY(file_.sync_target());
+    // Records behind the last commit do not count, so they need not be on the devices.
+    for (std::size_t i = 0; i < plan.logs.size(); ++i) plan.logs[i].end = stated_.logs[i].end;
+    plan.commit_sequence = stated_.commit_sequence;
+    plan.committed_size = stated_.committed_size;
+    plan.commit_time_ns = stated_.commit_time_ns;
+    return state(plan);
+}
+
+// Afterwards no log counts, also after a loss of power.
+Status GroupCommits::release_all() {
+    file_.mutex().assert_held();
+    const std::shared_ptr<group::Group> group = file_.group;
+    recycling_ = true;
+    Status outcome;
+    {
+        const Unlocked meanwhile(file_.mutex());
+        outcome = file_.sync_target();
+        if (outcome) {
+            const LockGuard stating(stating_);
+            outcome = group->release().retire();
+            add(file_.slot->syncs, 1);
+            if (!outcome)
+                outcome = outcome.with_context("the log of " + file_.name.path +
+                                               " may come back after a loss of power");
+        }
+    }
+    recycling_ = false;
+    file_.outflow.arrivals().announce_unpinned();
+    return outcome;
+}
+
+// The release must be on the device before the board goes.
+Status GroupCommits::log_given_back() {
+    add(file_.slot->syncs, 1);
+    return file_.context.pool()->sync().with_context("give back the log of " + file_.name.path);
+}
+
+}   // namespace forebay::stage

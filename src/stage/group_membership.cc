@@ -1,0 +1,224 @@
+#include "stage/group_membership.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/clock.h"
+#include "stage/commit_policy.h"
+#include "stage/counting.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// At most so many drain threads serve the other processes.
+constexpr std::size_t kDrainThreadsMax = 64;
+
+}   // namespace
+
+Status GroupMembership::take_first_segment() {
+    const LockGuard writer(file_.writer);
+    return log_.take_first_segment();
+}
+
+Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_nodes) {
+    const LockGuard writer(file_.writer);
+    FOREBAY_TRY(log_.take_first_segment());
+    const bool durable = group->release().durable();
+    std::unique_ptr<CommitPolicy> commits;
+    if (durable) commits = std::make_unique<GroupCommits>(file_, log_);
+    else commits = std::make_unique<ProcessCommits>(file_, log_);
+    {
+        const LockGuard lock(file_.mutex());
+        file_.group = std::move(group);
+        file_.commits = std::move(commits);
+        file_.unstaged.withdraw();
+        file_.durable = durable;
+        file_.log->share(file_.group->log().sharing(), file_.durable);
+        file_.several_nodes = several_nodes;
+        if (several_nodes) file_.sizes.committed = 0;   // all raw data lies beyond, and drains at once
+        if (file_.group->drains()) {
+            file_.group->target().set_committed_size(file_.sizes.committed);
+            file_.outflow.share(file_.group->order(),
+                                std::min<std::size_t>(file_.group->participants(), kDrainThreadsMax), several_nodes);
+        } else {
+            file_.follower = std::make_unique<index::FollowedBytes>(file_.group->order());
+        }
+        if (several_nodes && file_.group->drains()) file_.outflow.target().note_external_writers();
+        file_.bytes.index().clear();   // numbers begin afresh
+    }
+    if (!log_.adopt_first_segment())
+        return log_.failure().with_context("share " + file_.name.path + " with the other processes of the node");
+    return file_.commits->sync_own_log();
+}
+
+void GroupMembership::poll(bool room_wanted) {
+    bool drain_now = false;
+    {
+        const LockGuard lock(file_.mutex());
+        try {
+            drain_now = find_work(room_wanted);
+        } catch (const std::bad_alloc&) {
+            // Nothing is lost: the next call finds the records again.
+        }
+        file_.outflow.arrivals().announce();   // a thread may wait for incomplete records
+    }
+    if (drain_now) file_.outflow.wake();
+}
+
+// Returns true if a drain thread is wanted.
+bool GroupMembership::find_work(bool room_wanted) {
+    if (file_.mode != FileMode::kStaged || file_.follows()) return false;
+    file_.follow(!room_wanted);
+    if (room_wanted)
+        file_.outflow.arrivals().wait_out_pause(file_.mutex(),
+                                                file_.outflow.failures());   // this thread has nothing else to do
+    if (file_.mode != FileMode::kStaged || !file_.group) return false;
+    if (room_wanted && file_.commits->recycle_durably(false) && (file_.mode != FileMode::kStaged || !file_.group))
+        return false;
+    if (room_wanted && !file_.outflow.failures().halted() &&
+        (file_.outflow.arrivals().stalled(file_.outflow.queue()) || file_.outflow.arrivals().sync_hangs()))
+        file_.outflow.halt(file_.outflow.arrivals().timed_out());
+    if (room_wanted && !file_.outflow.failures().halted()) {
+        log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
+        if (file_.bytes.index().ready_empty() && file_.outflow.queue().idle() && !file_.outflow.target().cut_due() &&
+            file_.group->lacks_room())
+            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        (void)file_.outflow.planner().resume();
+        file_.outflow.planner().hurry();
+    }
+    log_.recycle();
+    file_.update_ledger();
+    return file_.outflow.planner().wants_thread();
+}
+
+void GroupMembership::collective_write_done() {
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged || !file_.group) return;
+        file_.progress.all_written = true;
+    }
+    file_.outflow.wake();
+}
+
+bool GroupMembership::shared() const {
+    const LockGuard lock(file_.mutex());
+    return file_.group != nullptr;
+}
+
+Status GroupMembership::finish_followed(const Status& outcome) {
+    const LockGuard writer(file_.writer);
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged) return outcome;
+        file_.follower.reset();
+        if (outcome) {
+            file_.log.reset();
+            file_.mode = FileMode::kPassive;
+            file_.sizes.committed = file_.sizes.logical;
+            file_.outflow.target().set_size(file_.sizes.logical);
+        } else {
+            file_.log->abandon();
+            file_.left.log = true;
+            file_.mode = FileMode::kFailed;
+            file_.outflow.halt(outcome);
+        }
+        file_.group.reset();
+        file_.offer_target();
+    }
+    return outcome && file_.durable ? file_.commits->log_given_back() : outcome;
+}
+
+Status GroupMembership::drain_present() {
+    const LockGuard writer(file_.writer);
+    std::shared_ptr<group::Group> group;
+    std::uint64_t below = 0;
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged || !file_.group) return file_.outflow.failures().error();
+        group = file_.group;
+        below = group->order().present_below();
+        if (group->drains()) {
+            file_.follow();
+            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        }
+    }
+    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    if (!group->drains()) return group->log().drain_below(below);
+    Status drained;
+    bool drain_now = false;
+    {
+        const LockGuard lock(file_.mutex());
+        drained = log_.drain(below);
+        drain_now = file_.outflow.planner().wants_thread();   // for later records, which were followed here
+    }
+    if (drain_now) file_.outflow.wake();
+    return drained;
+}
+
+Status GroupMembership::resize_beside(std::uint64_t size) {
+    const LockGuard writer(file_.writer);
+    const auto present = file_.target->size();
+    FOREBAY_TRY(present.status());
+    return present.value() == size
+               ? Status::ok()
+               : file_.target->resize(size);   // a size that is right already costs no call of a file server
+}
+
+Status GroupMembership::note_size(std::uint64_t size) {
+    const LockGuard writer(file_.writer);
+    if (!file_.follows() && file_.log != nullptr && !file_.log->empty()) {
+        FOREBAY_TRY(log_.make_marker_room());
+        const std::uint64_t sequence = file_.next_sequence();
+        group::DrawnNumber drawn(file_.order());
+        FOREBAY_TRY(file_.group->lost());
+        const bool noted = file_.log->append_marker(log::RecordKind::kTruncate, size, sequence);
+        drawn.publish();
+        if (!noted) return log_.failure().with_context("set the size of " + file_.name.path);
+    }
+    const LockGuard lock(file_.mutex());
+    file_.sizes.logical = size;
+    file_.outflow.target().set_size(size);
+    file_.index().drop({size, kOffsetMax});
+    return Status::ok();
+}
+
+void GroupMembership::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
+    const LockGuard writer(file_.writer);
+    const LockGuard lock(file_.mutex());
+    file_.unstaged.replace(file_.target, guard(file_.target));
+    file_.offer_target();
+    file_.outflow.target().reach_through(file_.target);
+}
+
+void GroupMembership::waited_since(std::uint64_t begin_ns) noexcept {
+    const LockGuard writer(file_.writer);
+    const std::uint64_t now = monotonic_ns();
+    file_.context.spare_time().enter(begin_ns);
+    file_.context.spare_time().leave(now);
+    file_.context.spare_time().forgive();
+    add(file_.slot->close_ns, now - begin_ns);
+    if (const io::Trace* const trace = file_.context.trace()) trace->waited(begin_ns, now);
+}
+
+void GroupMembership::count_given_up(std::uint64_t bytes) noexcept { add(file_.slot->guarantee_given_up, bytes); }
+
+Status GroupMembership::bypass_log(ledger::AsideReason reason) {
+    const LockGuard writer(file_.writer);
+    file_.count_aside(reason);
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged) return Status::ok();
+        file_.bytes.index().clear();
+        file_.follower.reset();
+        file_.log->release_all();
+        file_.group.reset();
+        file_.mode = FileMode::kBypass;
+        file_.offer_target();
+    }
+    return file_.durable ? file_.commits->log_given_back() : Status::ok();
+}
+
+}   // namespace forebay::stage

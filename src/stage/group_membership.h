@@ -1,0 +1,87 @@
+// This process's membership in the group of processes that write one file together on a node (group/group.h).
+//
+// One process of the group drains. It follows the logs of all before it plans, reads, commits or finishes. The others
+// are followers (index/followed_bytes.h): they keep no index of their writes, follow all logs when they read, and leave
+// `commit`, `drain` and `finish` to the drainer.
+//
+// Invariants:
+//   - A follower writes to the target itself in three cases only: beyond the committed end, where nothing has ever been
+//     staged (`group::SharedTarget::first_unstaged`); with several nodes, bytes that other nodes have to find at once;
+//     and everything, once the drainer has failed with on_error=through.
+//   - The drainer may not know of such a write when it makes the target longer, so it never cuts the target then.
+//
+// Ownership: `StagedFile` owns this, which refers to the state and to the log of the file.
+// Locks: every call takes the locks that it needs. The functions that the drainer calls from the thread of the group's
+// doorbell are `poll` and no other; all others come from the program's thread.
+// Blocking: `poll` and `collective_write_done` do not wait for the target; all others may.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "group/group.h"
+#include "io/file.h"
+#include "ledger/ledger.h"
+#include "stage/commit_policy.h"
+#include "stage/file_state.h"
+#include "stage/staging_log.h"
+
+namespace forebay::stage {
+
+class GroupMembership {
+  public:
+    GroupMembership(FileState& file, StagingLog& log) noexcept : file_(file), log_(log) {}
+
+    // ---- joining --------------------------------------------------------------------------------
+
+    // Takes the first segment of the log, which `join` needs. The file gives it back if it steps aside or is closed
+    // instead. kNoSpace: there is none.
+    Status take_first_segment();
+    // Shares the file, of which nothing has been written yet. With `several_nodes`, no byte waits for a commit, and
+    // metadata goes to the target at once, where other nodes find it.
+    Status join(std::shared_ptr<group::Group> group, bool several_nodes);
+    [[nodiscard]] bool shared() const;
+    // See CommitPolicy.
+    Status sync_own_log() { return file_.commits->sync_own_log(); }
+    Status begin_statements() { return file_.commits->begin_statements(); }
+    // Until the file is closed, all changes reach the target through the file that `guard` returns.
+    void guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard);
+
+    // ---- the drainer's --------------------------------------------------------------------------
+
+    // Takes in the records that others appended, and wakes the drain if that pays. With `room_wanted` a participant
+    // waits for room, and everything has to go, held bytes at last.
+    void poll(bool room_wanted);
+    // Every process has made its part of a collective write.
+    void collective_write_done();
+
+    // ---- every member's -------------------------------------------------------------------------
+
+    // Returns once everything that this node had staged at the call is in the target, committed or not.
+    Status drain_present();
+    // With several nodes, when nothing is staged anywhere: one process sets the target's size, then all note it.
+    Status resize_beside(std::uint64_t size);
+    Status note_size(std::uint64_t size);
+    // Counts bytes that reached the target before their commit.
+    void count_given_up(std::uint64_t bytes) noexcept;
+    // The program has waited for the drainer since `begin_ns` (monotonic), in a call that is none of this file's.
+    void waited_since(std::uint64_t begin_ns) noexcept;
+
+    // ---- a follower's end -----------------------------------------------------------------------
+
+    // The drainer has finished. Gives the log back, or after a failure leaves it where it is. Returns `outcome`, or the
+    // failure of the release.
+    Status finish_followed(const Status& outcome);
+    // The drainer has stepped aside for this reason: writes go to the target from now on.
+    Status bypass_log(ledger::AsideReason reason);
+
+  private:
+    [[nodiscard]] bool find_work(bool room_wanted) REQUIRES(file_.mutex());
+
+    FileState& file_;
+    StagingLog& log_;
+};
+
+}   // namespace forebay::stage

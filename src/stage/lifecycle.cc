@@ -1,0 +1,278 @@
+#include "stage/lifecycle.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/attempt.h"
+#include "stage/commit_policy.h"
+#include "stage/counting.h"
+
+namespace forebay::stage {
+
+namespace {
+
+// A birth that the file system does not tell stays unknown.
+log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
+    const auto state = target.state(traits.local ? io::File::Ask::kWithGeneration : io::File::Ask::kTimes);
+    return state ? log::Birth{state.value().born_ns, state.value().generation} : log::Birth{};
+}
+
+}   // namespace
+
+// ---- opening and stepping aside --------------------------------------------------------------------
+
+Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
+                                   std::optional<ledger::AsideReason> aside, io::FileTraits traits,
+                                   const std::function<Status()>& prepare) {
+    const LockGuard writer(file_.writer);
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
+        if (file_.mode != FileMode::kPassive)
+            return {Code::kInternal, "open " + file_.name.path + ": it is being written already"};
+    }   // the mode stays, as this thread has the writer's lock
+    if (prepare) FOREBAY_TRY(prepare());
+    const auto size = target->size();
+    if (!size) return size.status();
+    const log::Birth born = birth_of(*target, traits);
+    const bool durable = file_.context.options().durability == Durability::kNode;
+    std::unique_ptr<CommitPolicy> commits;
+    if (durable) commits = std::make_unique<PowerLossCommits>(file_, log_);
+    else commits = std::make_unique<ProcessCommits>(file_, log_);
+    const LockGuard lock(file_.mutex());
+    file_.unstaged.replace(file_.target, std::move(target));
+    file_.slot.use(slot);
+    file_.commits = std::move(commits);
+    file_.sizes = {size.value(), size.value()};
+    file_.several_nodes = false;
+    file_.left = {};
+    log_.forget_failure();
+    file_.progress.dirty = false;
+    file_.progress.resize_sequence = 0;
+    file_.durable = durable;
+    file_.mode = aside || file_.context.pool() == nullptr ? FileMode::kBypass : FileMode::kStaged;
+    if (aside) file_.count_aside(*aside);
+    if (file_.mode == FileMode::kStaged) log_.open(born);
+    file_.outflow.open(file_.target, traits, size.value(), log_mount());
+    file_.offer_target();
+    return Status::ok();
+}
+
+Status Lifecycle::refresh() {
+    const LockGuard lock(file_.mutex());
+    if (file_.mode != FileMode::kPassive && !file_.left.to_others) return Status::ok();
+    const auto size = file_.target->size();
+    if (!size) return size.status();
+    file_.sizes.logical = size.value();
+    file_.outflow.target().set_size(file_.sizes.logical);
+    file_.offer_target();
+    return Status::ok();
+}
+
+// Begins as an open does: the target alone tells the file's state.
+Result<bool> Lifecycle::begin_staging() {
+    FOREBAY_TRY(file_.refuse_if_inherited("stage"));
+    const LockGuard writer(file_.writer);
+    {
+        const LockGuard lock(file_.mutex());
+        const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
+        if (file_.mode != FileMode::kBypass || file_.group != nullptr || file_.several_nodes || log_.failed() ||
+            file_.context.pool() == nullptr || file_.slot->aside.load(std::memory_order_relaxed) != disabled ||
+            !file_.outflow.failures().error().is_ok())
+            return false;
+    }   // the mode stays, as this thread has the writer's lock
+    const auto size = file_.target->size();
+    if (!size) return size.status();
+    const io::FileTraits traits = file_.target->traits();
+    const log::Birth born = birth_of(*file_.target, traits);
+    const LockGuard lock(file_.mutex());
+    FOREBAY_TRY(file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+        return file_.outflow.queue().idle();
+    }));
+    file_.sizes = {size.value(), size.value()};
+    file_.progress.resize_sequence = 0;
+    file_.progress.dirty = false;
+    log_.open(born);
+    file_.mode = FileMode::kStaged;
+    file_.outflow.open(file_.target, traits, size.value(), log_mount());
+    file_.offer_target();
+    return true;
+}
+
+// The mount of a durable log, by which the outflow notices that a device was gone meanwhile. 0: unknown.
+std::uint64_t Lifecycle::log_mount() {
+    if (!file_.durable || file_.context.pool() == nullptr) return 0;
+    Result<io::FileState> state = out_of_memory();
+    (void)attempt([&] { state = file_.context.pool()->state(); });
+    return state ? state.value().mount : 0;
+}
+
+Status Lifecycle::step_aside(ledger::AsideReason reason) {
+    FOREBAY_TRY(file_.refuse_if_inherited("step aside for"));
+    const LockGuard writer(file_.writer);
+    file_.count_aside(reason);
+    FOREBAY_TRY(file_.forward(&io::ForwardedTarget::step_aside));
+    log_.give_back_first_segment();
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode != FileMode::kStaged) return Status::ok();
+    }
+    FOREBAY_TRY(log_.leave());
+    const LockGuard lock(file_.mutex());
+    return log_.stop_staging();
+}
+
+void Lifecycle::note_addresses_given() {
+    file_.context.addresses_given(file_.name.identity);
+    file_.count_aside(ledger::AsideReason::kAddressGiven);
+}
+
+Status Lifecycle::expose_offsets() {
+    file_.context.addresses_given(file_.name.identity);
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode == FileMode::kPassive) return Status::ok();
+        if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
+        // A child writes nothing, and cannot drain for its parent.
+        if (file_.context.inherited() && file_.mode == FileMode::kStaged && file_.bytes.pending_bytes() == 0)
+            return Status::ok();
+    }
+    return step_aside(ledger::AsideReason::kAddressGiven);
+}
+
+// ---- closing ---------------------------------------------------------------------------------------
+
+Status Lifecycle::finish(Finish how) {
+    const LockGuard writer(file_.writer);
+    const Status closed = close_staged(how);
+    if (how == Finish::kProgramWaits) let_others_open();
+    return closed;
+}
+
+void Lifecycle::let_others_open() noexcept {
+    const LockGuard lock(file_.mutex());
+    file_.outflow.turns().let_others_open();
+}
+
+Status Lifecycle::finish_unclosed() {
+    if (!file_.writer.try_lock()) return {Code::kUnavailable, "a thread of the program is in a call of the file"};
+    const LockGuard writer(file_.writer, kLocked);
+    {
+        const LockGuard lock(file_.mutex());
+        if (file_.mode == FileMode::kFailed) return withheld_.is_ok() ? file_.outflow.failures().error() : withheld_;
+        if (file_.mode == FileMode::kPassive) return Status::ok();
+        if (file_.group)
+            return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
+    }
+    return close_staged(Finish::kProgramWaits);
+}
+
+Status Lifecycle::close_staged(Finish how) {
+    log_.give_back_first_segment();
+    const bool program_waits = how == Finish::kProgramWaits;
+    std::optional<Call> call;
+    if (program_waits) call.emplace(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Status forwarded = file_.forward(&io::ForwardedTarget::close);
+    {
+        const LockGuard lock(file_.mutex());
+        file_.follow();
+        if (file_.mode != FileMode::kStaged) {
+            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.facts().unsynced();
+            // If the other process could not close the file, it may still write it, or recovery may have to.
+            if (file_.mode == FileMode::kBypass) file_.mode = forwarded ? FileMode::kPassive : FileMode::kFailed;
+            file_.offer_target();
+            if (!forwarded) {
+                file_.outflow.halt(forwarded);
+                return forwarded;
+            }
+            return file_.outflow.failures().first_error().is_ok() && to_sync ? file_.outflow.sync()
+                                                                             : file_.outflow.failures().error();
+        }
+        if (!withheld_.is_ok()) {
+            file_.mode = FileMode::kFailed;
+            file_.offer_target();
+            file_.outflow.halt(withheld_);
+            return withheld_.with_context(fmt::format("close {}: what was written since the last flush that "
+                                                      "succeeded is incomplete, and stays in the staging log",
+                                                      file_.name.path));
+        }
+        file_.outflow.failures().try_again();
+    }
+    // Fails if the drain has failed before; the bytes that still can drain do so all the same.
+    Status outcome = file_.commits->commit(true);
+    bool group = false;
+    {
+        const LockGuard lock(file_.mutex());
+        group = file_.durable && file_.group;
+        if (!settle_for_close(outcome)) return leave_in_log(std::move(outcome));
+        file_.log.reset();
+        file_.group.reset();
+        file_.follower.reset();
+        file_.mode = FileMode::kPassive;
+        file_.sizes.committed = file_.sizes.logical;
+        file_.outflow.target().set_size(file_.sizes.logical);
+        file_.update_ledger();
+    }
+    if (program_waits) file_.context.spare_time().forgive();
+    if (const Status given_back = group ? file_.commits->log_given_back() : Status::ok(); outcome) outcome = given_back;
+    if (outcome) return outcome;
+    return outcome.with_context("all staged bytes were written by a later attempt, but before");
+}
+
+bool Lifecycle::settle_for_close(Status& outcome) {
+    if (const Status drained = log_.drain(); outcome) outcome = drained;
+    if (file_.outflow.failures().halted() && file_.outflow.failures().first_error().sys_errno() == ENOMEM) {
+        // A write that began before this attempt, and got no memory, may have stopped it. No such write is left now.
+        file_.outflow.failures().resume();
+        (void)log_.drain();
+    }
+    if (!file_.bytes.index().empty() || file_.outflow.target().cut_due() || !file_.outflow.queue().idle() ||
+        (file_.group && !file_.group->order().damage().is_ok()))
+        return false;
+    if (file_.outflow.target().size() != file_.sizes.logical) {
+        const Status resized = file_.outflow.resize_target(file_.sizes.logical);
+        if (outcome) outcome = resized;
+        if (!resized) return false;
+    }
+    if (!outcome && !file_.group && !file_.durable) {
+        file_.outflow.make_good();
+        if (file_.outflow.failures().first_error().is_ok()) outcome = Status::ok();
+    }
+    const Status alone = log_.await_unpinned();
+    if (outcome) outcome = alone;
+    if (!alone) return false;
+    if (!file_.durable) return true;
+    const Status durable = file_.commits->release_all();
+    if (outcome) outcome = durable;
+    // The log still has bytes that the target may lack, and segments that the last statement counts, if none came
+    // after.
+    return (file_.group ? durable.is_ok() : file_.log->empty()) && file_.outflow.failures().target_lost().is_ok() &&
+           durable.sys_errno() != ETIMEDOUT;
+}
+
+Status Lifecycle::leave_in_log(Status outcome) {
+    const Status alone = file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+        return !file_.commits->recycling();
+    });
+    if (outcome) outcome = alone;
+    if (outcome && file_.group) outcome = file_.group->order().damage();
+    file_.mode = FileMode::kFailed;
+    file_.offer_target();
+    file_.outflow.halt(outcome);
+    if (file_.log->marker_fits())
+        (void)file_.log->append_marker(log::RecordKind::kClose, file_.sizes.logical, file_.next_sequence());
+    Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", file_.name.path,
+                                                   file_.bytes.pending_bytes()));
+    if (file_.outflow.turns().changed()) leave_to_others();
+    return told;
+}
+
+void Lifecycle::withhold(Status why) noexcept {
+    const LockGuard lock(file_.mutex());
+    if (file_.mode == FileMode::kBypass && file_.target->forwarded() != nullptr)
+        file_.target->forwarded()->withhold(why);
+    withheld_ = std::move(why);
+}
+
+}   // namespace forebay::stage

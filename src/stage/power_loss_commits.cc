@@ -1,0 +1,97 @@
+// durability=node: a commit returns once its bytes are on the device, and nothing leaves the log before the target has
+// it for good.
+#include <cerrno>
+
+#include "stage/commit_policy.h"
+#include "stage/counting.h"
+
+namespace forebay::stage {
+
+Result<std::uint64_t> PowerLossCommits::append(bool closing, Status& failure) {
+    std::uint64_t sequence = file_.sizes.commit_sequence;
+    bool recorded = false;
+    const Status durable = append_record(closing, sequence, recorded);
+    // A recorded state is the one to go back to, also if this call fails: no later byte may drain into it.
+    if (!durable && !closing && !recorded) return durable;
+    if (failure) failure = durable;
+    recorded_ = true;
+    return sequence;
+}
+
+// First everything that the commit promises is put on the device, then the record. If the log is empty after that there
+// is no record, and the caller brings the target up to date. `recorded`: recovery would find the record, even if it is
+// not known to be on the device.
+Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bool& recorded) {
+    if (!file_.log->empty() && !file_.log->marker_fits()) {
+        const auto room = log_.make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
+        if (!room) return room.status();
+        if (room.value() == 0) FOREBAY_TRY(log_.leave());
+    }
+    // The number is above that of the segment's open record: an older commit in this place is from another use.
+    sequence = file_.next_sequence();
+    if (file_.log->empty()) return Status::ok();
+    // No record tells of the bytes that bypassed the log since the last commit.
+    // If a device fails, a closing commit is made all the same: it protects from the death of the process.
+    const LockGuard lock(file_.mutex());
+    Status before = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
+    if (before || closing)
+        if (const Status synced = sync_log(); before) before = synced;
+    if (!before && !closing) return before;
+    const bool appended = file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
+    recorded = appended;
+    const Status synced = appended ? sync_log() : keep_sync_error(file_.log->fault());
+    return before ? synced : before;
+}
+
+bool PowerLossCommits::recycle(bool /*newest_too*/) {
+    file_.mutex().assert_held();
+    return announce_idle();
+}
+
+// Blocks on the device, without the lock. One thread does this at a time.
+bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
+    file_.mutex().assert_held();
+    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.failures().halted()) return false;
+    const std::size_t count = idle_segments();
+    if (count == 0) return false;
+    recycling_ = true;
+    Status outcome = file_.outflow.sync();
+    // First the newer record or copy that made them idle reaches the device, then the note that they are gone.
+    if (outcome) outcome = sync_log();
+    if (outcome) {
+        const bool declared = file_.log->declare_needed_from(file_.log->oldest_order() + count);
+        outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
+    }
+    recycling_ = false;
+    // After a failed sync no promise is left to keep, and the room is needed.
+    if (outcome || !sync_error_.is_ok())
+        for (std::size_t i = 0; i < count; ++i) file_.log->release_oldest();
+    file_.outflow.arrivals().announce();
+    file_.context.pool()->announce_change();
+    return outcome.sys_errno() != ETIMEDOUT;
+}
+
+// Afterwards the log is empty, also after a loss of power.
+Status PowerLossCommits::release_all() {
+    file_.mutex().assert_held();
+    recycling_ = true;
+    Status outcome = file_.outflow.facts().unsynced() || !file_.log->empty() ? file_.outflow.sync() : Status::ok();
+    const bool several = file_.log->segments() > 1;
+    if (outcome && several) {
+        const bool declared = file_.log->declare_needed_from(file_.log->oldest_order() + file_.log->segments() - 1);
+        outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
+    }
+    const auto may_release = [&]() NO_THREAD_SAFETY_ANALYSIS { return outcome || !sync_error_.is_ok(); };
+    if (may_release())
+        while (file_.log->segments() > 1) file_.log->release_oldest();
+    if (outcome && several) outcome = sync_log();
+    if (may_release() && !file_.log->empty()) {
+        file_.log->release_oldest();
+        if (outcome) outcome = sync_log();
+    }
+    recycling_ = false;
+    file_.outflow.arrivals().announce_unpinned();
+    return outcome;
+}
+
+}   // namespace forebay::stage
