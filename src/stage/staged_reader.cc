@@ -163,7 +163,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
             const LockGuard lock(file_.mutex());
             if (!inherited) {
                 file_.follow();
-                // The listener does not report records that are followed here, and other nodes may wait for their drain.
+                // The listener does not report records that are followed here; other nodes may wait for their drain.
                 drain_now = file_.group && file_.drains() && file_.outflow.planner().wants_thread();
             }
             if (file_.group && !file_.group->order().damage().is_ok())
