@@ -172,7 +172,11 @@ def main() -> int:
             return 1
     for way in WAYS:
         errors = [abs(case.error(way)) for case in cases]
-        print(f"{way}: median error {statistics.median(errors):.0%}, largest {max(errors):.0%}, {len(errors)} programs")
+        apart = [abs(case.estimated_s[way] - case.measured_s[WAYS[way]]) / case.measured_s[NATIVE] for case in cases]
+        print(
+            f"{way}: median error {statistics.median(errors):.0%}, largest {max(errors):.0%}; as a part of native's "
+            f"time {statistics.median(apart):.0%} and {max(apart):.0%}; {len(errors)} programs"
+        )
     if given.json:
         given.json.write_text(json.dumps([asdict(case) for case in cases], indent=1) + "\n")
     return 0
