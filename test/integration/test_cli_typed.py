@@ -269,3 +269,12 @@ def test_doctor_shows_the_options_that_somebody_has_set(nls):  # noqa: F811
     names = [line.split()[0] for line in told.partition("options\n")[2].splitlines() if line.startswith("  ")]
     assert {"nls", "read_cache_size"} < set(names) and names[-1] == "others"
     assert "drain_threads" not in told
+
+
+def test_estimate_runs_the_module_beside_the_command_and_none_of_the_working_directory(tmp_path):
+    for module in ("json", "forebay", "argparse"):
+        (tmp_path / f"{module}.py").write_text("raise SystemExit('the working directory was searched')\n")
+    words = [FOREBAY, "estimate", "--preset", "summit", "--bytes", "1MiB", "--json"]
+    done = subprocess.run(words, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and json.loads(done.stdout)["machine"] == "summit", done.stderr
+    assert refused("estimate", "--bytes", "much").startswith("forebay estimate: --bytes: 'much' is not a size")
