@@ -19,6 +19,7 @@ class GlusterFS(ServedFileSystem):
 
     name = "GlusterFS"
     layout = "two bricks, shards of 4 MiB, no replica"
+    has_sure_versions = False  # with shards, a client does not see each change in a file's times
     tools = ("glusterd", "gluster", "glusterfs", "glusterfsd")
 
     def version(self) -> str:

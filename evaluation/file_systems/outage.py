@@ -86,6 +86,9 @@ def write_under_outage(served: ServedFileSystem, file: Path, environment: dict[s
         except subprocess.TimeoutExpired:
             program.kill()
             return Ended(-1, [*lines, f"it has not ended in {END_S_MAX} s"])
+        except BaseException:
+            program.kill()  # an interrupted run does not wait for it
+            raise
 
 
 def wrong_bytes(places: Places, file: Path, steps: list[int]) -> tuple[int, str]:

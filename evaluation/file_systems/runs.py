@@ -80,7 +80,8 @@ class Places:
         return lines
 
 
-MARK = f"FOREBAY_EVALUATION={os.getpid()}"
+# Not of the form FOREBAY_…, which are options.
+MARK = f"EVALUATION_OF_FOREBAY={os.getpid()}"
 
 
 def end_marked() -> None:

@@ -23,6 +23,7 @@ from file_systems.runs import (
     staged_bytes,
 )
 
+REFUSED = "recovery ended with status 1"
 WRONG_DATA = 3  # exit code of the programs in bench/
 PROGRAM_S_MAX = 180
 CONFORMANCE = (
@@ -57,8 +58,10 @@ def judge_torture(table: dict, status: int) -> Row:
     bad = {key: sum(one[key] for one in campaigns) for key in ("lost", "wrong", "hung", "unreported")}
     ran = f"{counted['points']} cases, {counted['kills']} kills"
     if any(bad.values()):
-        outcome = WRONG if bad["lost"] or bad["wrong"] or bad["unreported"] else FAILED
         failures = [failure for one in campaigns for failure in one["failures"]]
+        # A recovery that refuses says why and keeps the log: no byte is wrong, and none has come either.
+        refused = sum(REFUSED in str(failure) for failure in failures)
+        outcome = WRONG if bad["lost"] > refused or bad["wrong"] or bad["unreported"] else FAILED
         said = ", ".join(f"{count} {key}" for key, count in bad.items() if count)
         return Row("forebay torture", outcome, ran, told=f"{said}: {str(failures[:1])[:300]}")
     if status != 0 or not table["all_well"] or counted["points"] == 0:

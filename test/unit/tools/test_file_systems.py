@@ -111,6 +111,8 @@ def campaign_of_torture(**counts):
 def test_torture_that_lost_a_byte_is_wrong_and_one_without_a_case_has_failed():
     lost = {"campaigns": [campaign_of_torture(points=3), campaign_of_torture(points=2, lost=1)], "all_well": False}
     assert trials.judge_torture(lost, 1).outcome == runs.WRONG
+    lost["campaigns"][1]["failures"] = ["seed 1: recovery ended with status 1: it was written to"]
+    assert trials.judge_torture(lost, 1).outcome == runs.FAILED
     assert trials.judge_torture({"campaigns": [campaign_of_torture()], "all_well": True}, 0).outcome == runs.FAILED
     well = {"campaigns": [campaign_of_torture(points=3, kills=2)], "all_well": True}
     assert trials.judge_torture(well, 0).outcome == runs.RIGHT
