@@ -50,7 +50,7 @@ constexpr std::uint64_t kFuse = 0x65735546;
 // 9p may make up inode numbers, and so may FUSE programs.
 constexpr std::array<std::string_view, 5> kSure{"lustre", "gpfs", "nfs", "beegfs", "ceph"};
 // fuse.slowfs is the file system of the tests (tools/slowfs). GlusterFS is left out: in a volume with shards, a client
-// keeps a file's old times for ever, though it reads new bytes, if another client overwrites a shard but the first.
+// kept a file's old times (75 s watched) while it read new bytes of a shard that another client had overwritten.
 constexpr std::array<std::string_view, 3> kSureFuse{"fuse.juicefs", "fuse.ceph-fuse", "fuse.slowfs"};
 
 bool is_listed(std::uint64_t magic) {
@@ -67,7 +67,6 @@ std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
 struct MountFacts {
     std::uint32_t magic = 0;
     bool local = false, sure_versions = false;
-    TimesKind times = TimesKind::kServed;
     bool whole = true;   // false: the table of mounts was unreadable, and may be readable later
 };
 
@@ -113,10 +112,9 @@ FileSystemKind file_system_kind(std::uint64_t magic) {
 }
 
 // NFS and similar file systems set the times at the write-back. A request for them would force it now.
-TimesKind times_kind(std::uint64_t magic, std::string_view type) {
+TimesKind times_kind(std::uint64_t magic) {
     const FileSystemKind kind = file_system_kind(magic);
     if (kind.local) return TimesKind::kExact;
-    if (magic == kFuse && type == "fuse.glusterfs") return TimesKind::kLazy;   // its clients write behind
     return kind.name == "nfs" || kind.name == "smb" || kind.name == "cifs" || kind.name == "afs" || kind.name == "9p" ||
                    kind.name == "coda"
                ? TimesKind::kLazy
@@ -156,8 +154,7 @@ std::optional<MountFacts> ask_mount(int descriptor) {
         type = mounted_type(table, gnu_dev_major(*device), gnu_dev_minor(*device));
     }
     const bool asks_table = magic == kFuse && !local;
-    return MountFacts{magic, local, has_sure_versions(magic, type), times_kind(magic, type),
-                      !asks_table || !type.empty()};
+    return MountFacts{magic, local, has_sure_versions(magic, type), !asks_table || !type.empty()};
 }
 
 }   // namespace
@@ -173,7 +170,7 @@ FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mo
             .may_hang = !facts->local,
             .page_cache = facts->local,
             .stripe_bytes = ask_stripe_size(descriptor, facts->magic, block_bytes),
-            .times = facts->times,
+            .times = times_kind(facts->magic),
             .sure_versions = facts->sure_versions};
 }
 

@@ -21,16 +21,15 @@ struct FileSystemKind {
     bool memory = false;
     bool local = false;   // known to be on this machine
 };
+[[nodiscard]] TimesKind times_kind(std::uint64_t magic);
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
 
 // Returns the traits of an open file with this st_blksize (stat(2)), or the default traits if statfs fails. `mount` is
 // the never reused number of the file's mount. The answer for a mount is kept; with 0 (unknown), none is kept.
 [[nodiscard]] FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mount = 0);
 
-// `type` is the mount type ("fuse.glusterfs"), which only FUSE needs.
-[[nodiscard]] TimesKind times_kind(std::uint64_t magic, std::string_view type);
 // Returns true if a file's identity and state identify its content, so that no other content ever has the same. An
-// allow-list decides.
+// allow-list decides. `type` is the mount type ("fuse.glusterfs"), which only FUSE needs.
 [[nodiscard]] bool has_sure_versions(std::uint64_t magic, std::string_view type);
 // Returns the mount type of a device in `table` (/proc/self/mountinfo), or empty text if it is not listed.
 [[nodiscard]] std::string mounted_type(std::istream& table, unsigned major, unsigned minor);
