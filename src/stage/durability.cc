@@ -23,8 +23,8 @@ Status StagedFile::sync_log() {
 }
 
 Status StagedFile::keep_sync_error(const Status& failed) {
-    const Status failure = failed.with_context("what was staged of " + path_ +
-                                               " outlives the process, but no loss of power");
+    const Status failure = failed.with_context("the staged bytes of " + path_ +
+                                               " survive the process, but not a loss of power");
     if (sync_error_.is_ok()) sync_error_ = failure;
     return failure;
 }

@@ -40,8 +40,8 @@ Status StagedFile::state_group(group::Statement& statement) {
         stated_ = statement;
         return stated;
     }
-    const Status failure = stated.with_context("what was staged of " + path_ +
-                                               " outlives the processes, but no loss of power");
+    const Status failure = stated.with_context("the staged bytes of " + path_ +
+                                               " survive the processes, but not a loss of power");
     if (sync_error_.is_ok()) sync_error_ = failure;
     return failure;
 }
