@@ -52,8 +52,8 @@ struct DrainRequest {
 };
 
 const std::string kDrainFooter =
-    "Run it on each node at the end of a job. It waits for processes that still drain. Then it brings the files\n"
-    "of dead processes to their last flush or close. In a job of Slurm, or its epilog, it waits for the processes\n"
+    "Run it on each node at the end of a job. It waits for processes that still drain. Then it brings the files "
+    "of dead processes to their last flush or close. In a job of Slurm, or its epilog, it waits for the processes "
     "of that job (SLURM_JOB_ID), and lists those of other jobs on the node.\n\n";
 
 int complain_of_drain(std::string_view what, int exit_status) {

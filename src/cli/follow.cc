@@ -110,7 +110,7 @@ void add_follow(CLI::App& app, int& exit_status) {
     command->add_option("--count", request->count, "End after this number of flushes")->type_name("N")->check(positive);
     command->add_flag("--json", request->json, "Print one JSON object per flush: commit, time_ns, bytes, size");
     command->footer(
-        "Prints one line for each flush since the program opened the file: its number, its time, and the bytes\n"
+        "Prints one line for each flush since the program opened the file: its number, its time, and the bytes "
         "written since the flush before. A program that opens the file with option server reads the last flush.\n\n" +
         exit_statuses({{"0",
                         "the file was closed, --count is reached, or a signal ended the command (SIGINT, SIGTERM)"},

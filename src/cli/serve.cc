@@ -177,9 +177,9 @@ void add_serve(CLI::App& app, int& exit_status) {
         ->check(CLI::Range(std::size_t{1}, kClientsMost).description(""))
         ->capture_default_str();
     command->footer(
-        "The server accepts programs of its own user, on this machine and on others that have its key (option\n"
-        "server_key). After SIGTERM it refuses new programs, waits until the files open for writing are closed, and\n"
-        "ends. A second SIGTERM ends it at once. Then the next server in the same staging area, or `forebay recover`,\n"
+        "The server accepts programs of its own user, on this machine and on others that have its key (option "
+        "server_key). After SIGTERM it refuses new programs, waits until the files open for writing are closed, and "
+        "ends. A second SIGTERM ends it at once. Then the next server in the same staging area, or `forebay recover`, "
         "recovers the flushed bytes.\n\n" +
         exit_statuses({{"0", "the server ended after a signal, and all files are complete"},
                        {"1", "the server failed, and says why"},

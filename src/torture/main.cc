@@ -47,12 +47,12 @@ const std::map<std::string, Spoil> kSpoils{{"nothing", Spoil::kNothing},
 
 constexpr const char* kFooter =
     "A process of forebay writes to a file in a new folder of --target, with a staging area in a new folder of "
-    "--nls, and\n"
-    "is killed. Then the file must be at the last commit that the process reported, or at one that was under way. In\n"
-    "other campaigns, calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short writes). The\n"
+    "--nls, and "
+    "is killed. Then the file must be at the last commit that the process reported, or at one that was under way. In "
+    "other campaigns, calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short writes). The "
     "process must report these failures, and every byte must be in the file, or be recovered from the log.\n"
-    "With --server, a staging server and its clients take the place of that process. Connections are reset; both\n"
-    "sides are killed, started again and stopped for a while. The next client must find the complete last flush, and\n"
+    "With --server, a staging server and its clients take the place of that process. Connections are reset; both "
+    "sides are killed, started again and stopped for a while. The next client must find the complete last flush, and "
     "so must a reader beside it.\n"
     "The folders are removed, unless a fault was found. docs/recovery.md says what a run shows, and what not.\n\n";
 
