@@ -43,7 +43,7 @@ status=${report##*
 case $status in
 0) exit 0 ;;
 1) reason="staged bytes of job $SLURM_JOB_ID are left" ;;
-# 3: something could not be looked into. 70, and from 128 on: it ended before it could tell.
+# 3: a directory could not be read. 70, and from 128 on: it ended before it could tell.
 3 | 70 | 12[89] | 1[3-9][0-9] | 2[0-9][0-9]) reason="whether staged bytes of job $SLURM_JOB_ID are left is not known" ;;
 *)
     say "forebay drain did not run, so nothing was drained: $report"

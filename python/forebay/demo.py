@@ -109,7 +109,7 @@ def bandwidth_bytes(text: str) -> float:
                 break
             if value > 0:
                 return value
-    raise typer.BadParameter(f"{text!r} is not a bandwidth: give one such as 80MiB/s")
+    raise typer.BadParameter(f"{text!r} is not a bandwidth such as 80MiB/s")
 
 
 def choose_substeps(settings: Settings, target: Target, scratch: Path) -> tuple[int, str]:
@@ -134,7 +134,7 @@ def choose_substeps(settings: Settings, target: Target, scratch: Path) -> tuple[
     return substeps, (
         f"Calibrated with {run.about['h5py']}: a checkpoint takes {wanted_s:.2f} s to write {where}, so the program "
         f"computes {substeps} time steps of {substep_s * 1e3:.1f} ms, {substeps * substep_s:.2f} s, before each. "
-        "With less to compute, less could be hidden."
+        "With less to compute, forebay could hide less."
     )
 
 
@@ -292,7 +292,7 @@ def run_demo(settings: Settings, scratch: Path, console: Console) -> list[str]:
 def main(
     steps: Annotated[int, typer.Option(min=1, help="Checkpoints to write.")] = 10,
     size: Annotated[int, typer.Option(min=8, help="Grid points along each axis.")] = 160,
-    bandwidth: Annotated[str, typer.Option(help="Of the slow file system.")] = "80MiB/s",
+    bandwidth: Annotated[str, typer.Option(help="Bandwidth of the slow file system.")] = "80MiB/s",
     samples: Annotated[int, typer.Option(min=BATCH, help="Images that the training reads in each epoch.")] = 1024,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of the training.")] = 4,
     output: Annotated[Path, typer.Option(help="Directory for the figures and result.json.")] = Path("build/demo"),

@@ -126,8 +126,9 @@ def _check_that_options_still_count() -> None:
         return  # the plugin does not tell
     if opened:
         raise CannotEnable(
-            f"the process has opened {opened} file{'s' if opened > 1 else ''} through forebay, and the options of the "
-            "first one hold for all: give options before the first file is opened"
+            f"the process has already opened {opened} file{'s' if opened > 1 else ''} through forebay, and the "
+            f"options of "
+            "the first file hold for all: give options before that"
         )
 
 
@@ -156,7 +157,7 @@ def _use_for_files(library: HDF5Library, info: str, folder: Path) -> None:
     """Makes h5py.File open files with forebay from now on."""
     files: Any = sys.modules.get("h5py._hl.files")
     if not hasattr(files, "make_fapl"):
-        raise CannotEnable(f"this h5py makes its file access lists in an unknown way: {ALTERNATIVES}")
+        raise CannotEnable(f"this h5py creates file access lists in an unknown way: {ALTERNATIVES}")
     library.h5py.h5pl.prepend(os.fsencode(folder))
     connector = library.call("H5VLregister_connector_by_name", CONNECTOR.encode(), ctypes.c_int64(0))
     if connector < 0:
@@ -181,7 +182,7 @@ def _wrap(library: HDF5Library, files: Any) -> None:
         if _late_info:
             connector, value = ctypes.c_int64(_late_info["connector"]), _late_info["value"]
             if library.call("H5Pset_vol", ctypes.c_int64(access.id), connector, value, result=ctypes.c_int) < 0:
-                raise CannotEnable(f"HDF5 does not take forebay for a file: {ALTERNATIVES}")
+                raise CannotEnable(f"HDF5 cannot set forebay in a file access list: {ALTERNATIVES}")
         return access
 
     files.make_fapl = make_fapl

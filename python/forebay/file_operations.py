@@ -45,5 +45,5 @@ def call_for_file(name: str, file: Any, arguments: ctypes.Structure | None) -> N
     identifier = ctypes.c_int64(file.id.id)
     if library.call("H5VLfile_optional_op", *place, identifier, ctypes.byref(call), *defaults, result=_STATUS) < 0:
         raise OSError(
-            f"forebay cannot do '{name}' for {file.filename}: was it opened with forebay, and could it drain?"
+            f"forebay cannot do '{name}' for {file.filename}: the file was not opened with forebay, or its drain failed"
         )

@@ -37,7 +37,7 @@ def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[It
     below 1 or the dataset is virtual or external.
     """
     if ahead < 1:
-        raise ValueError(f"ahead is {ahead}, and at least one item ahead is needed")
+        raise ValueError(f"ahead is {ahead}; it must be at least 1")
     require_plugins()
     return _follow(iter(order), dataset, ByteRanges(dataset), ahead)
 

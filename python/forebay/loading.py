@@ -29,7 +29,7 @@ class HDF5Rows:
     ) -> None:
         """Raises ValueError without names. Does not open the file."""
         if not names:
-            raise ValueError("at least one dataset has to be named")
+            raise ValueError("name at least one dataset")
         self.path, self.names, self.transform = os.fspath(path), names, transform
         self._file: Any = None
         self._process = 0
@@ -83,9 +83,9 @@ def batches(*datasets: Any, size: int, seed: int | None = None, epoch: int = 0, 
     """
     lengths = {len(dataset) for dataset in datasets}
     if len(lengths) != 1:
-        raise ValueError(f"datasets of one length are needed, not of {sorted(lengths) or 'none'}")
+        raise ValueError(f"the datasets must have one length, not {sorted(lengths) or 'none'}")
     if size < 1:
-        raise ValueError(f"size is {size}, and a batch has at least one row")
+        raise ValueError(f"size is {size}; a batch has at least 1 row")
     (length,) = lengths
     order = list(range(length)) if seed is None else epoch_order(length, seed, epoch)
     groups = [order[begin : begin + size] for begin in range(0, length, size)]

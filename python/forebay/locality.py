@@ -58,9 +58,9 @@ class LocalitySampler:
         local = int(os.environ.get("LOCAL_WORLD_SIZE") or 1)
         self.ranks_per_node = local if ranks_per_node is None else ranks_per_node
         if self.num_replicas < 1 or batch_size < 1 or self.ranks_per_node < 1:
-            raise ValueError("num_replicas, batch_size and ranks_per_node are at least 1")
+            raise ValueError("num_replicas, batch_size and ranks_per_node must be at least 1")
         if not 0 <= self.rank < self.num_replicas:
-            raise ValueError(f"rank {self.rank} is none of the {self.num_replicas} replicas")
+            raise ValueError(f"rank {self.rank} is not below num_replicas ({self.num_replicas})")
         length = len(dataset)
         self.dataset, self.shuffle, self.seed, self.drop_last = dataset, shuffle, seed, drop_last
         self.batch_size, self.epoch = batch_size, 0
@@ -126,7 +126,7 @@ class LocalitySampler:
         else:
             told = [int(node) for node in owner]
         if len(told) != length:
-            raise ValueError(f"owner tells of {len(told)} samples, and there are {length}")
+            raise ValueError(f"owner has {len(told)} entries for {length} samples")
         return array("i", (node if 0 <= node < self.nodes else self.nodes for node in told))
 
 
@@ -138,7 +138,7 @@ def _told(given: int | None, function: str, variable: str) -> int:
         return int(getattr(distributed, function)())
     if os.environ.get(variable, "").isdecimal():
         return int(os.environ[variable])
-    raise ValueError(f"num_replicas and rank are needed: torch.distributed is not initialised, nor is {variable} set")
+    raise ValueError(f"give num_replicas and rank: torch.distributed is not initialised, and {variable} is not set")
 
 
 def _permutation(length: int, seed: int, epoch: int) -> list[int]:

@@ -111,7 +111,9 @@ def read_counters(path: Path, file: Path) -> dict[str, int]:
             if isinstance(value, int):
                 counters[key] = counters.get(key, 0) + value
     if not counters:
-        raise MeasurementError(f"forebay has no statistics of {file.name}: it was not loaded, or saw another file")
+        raise MeasurementError(
+            f"forebay has no statistics of {file.name}: it was not loaded, or the file has another name"
+        )
     return counters
 
 

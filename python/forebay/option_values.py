@@ -144,7 +144,7 @@ def _fault_of_path(name: str, text: str) -> str:
     if not text:
         return ""
     if name in _FILES and text.strip(_BLANKS).lower() in (*_YES, *_NO):
-        return "neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl"
+        return "on and off are not paths; allowed: a path, such as /tmp/forebay.jsonl"
     if name == "nls" and os.path.islink(path):
         return f"a symbolic link to {os.readlink(path)}: name the directory itself"
     directory = path if name in _DIRECTORIES else os.path.dirname(path)

@@ -91,7 +91,7 @@ def prefetch(what: Any, selection: Any = None) -> Prefetch:
         require_plugins()  # fails early, before the read of a large chunk index
         return hand_over(what, ByteRanges(what).of(selection))
     if selection is not None:
-        raise ValueError("only of a dataset can a part be selected")
+        raise ValueError("a selection needs a dataset")
     if not isinstance(what, (str, bytes, os.PathLike)) and not hasattr(what, "filename"):
         raise TypeError(f"expected a dataset, a file or a path, not {type(what).__name__}")
     path = _path_of(what)
@@ -126,7 +126,7 @@ def ask(plugins: Sequence[Plugin], path: bytes, ranges: Sequence[Range]) -> int:
 def _ask(path: bytes, ranges: Sequence[Range]) -> None:
     refusal = ask(require_plugins(), path, ranges)
     if refusal != 0:
-        raise OSError(refusal, f"forebay does not prefetch: {os.strerror(refusal)}", os.fsdecode(path))
+        raise OSError(refusal, f"forebay cannot prefetch: {os.strerror(refusal)}", os.fsdecode(path))
 
 
 def _words(numbers: list[int]) -> ctypes.Array[Any]:

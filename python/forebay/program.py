@@ -132,7 +132,7 @@ def _take(line: str, run: Run, on_phase: Callable[[Run, Phase], None]) -> None:
     try:
         entry = json.loads(line)
     except ValueError:
-        raise MeasurementError(f"the {run.name} run printed what is not a report: {line!r}") from None
+        raise MeasurementError(f"the {run.name} run printed a line that is no report: {line!r}") from None
     if "phase" not in entry:
         run.about.update(entry)
         return

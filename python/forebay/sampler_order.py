@@ -83,7 +83,7 @@ def _pieces(numbers: Any) -> Iterator[list[int]]:
 
 def _checked(count: int) -> int:
     if not 0 <= count <= ITEMS_MAX:
-        raise ValueError(f"an order of {count} items is not computed twice")
+        raise ValueError(f"an order of {count} items is too long to compute ahead (at most {ITEMS_MAX})")
     return count
 
 

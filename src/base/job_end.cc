@@ -36,7 +36,7 @@ Result<JobEnd> parse_number(std::string_view text) {
     const auto seconds = unit_seconds(unit);
     if (parsed.ec != std::errc{} || !seconds) return malformed();
     const double total = number * *seconds;
-    if (!(total <= kSecondsMax)) return Status(Code::kInvalidArgument, "too far away");
+    if (!(total <= kSecondsMax)) return Status(Code::kInvalidArgument, "too far in the future");
     const bool since_1970 = unit.empty() && number >= kSecondsSince1970From;
     return JobEnd{since_1970 ? JobEnd::Kind::kAt : JobEnd::Kind::kAfter, to_ns(total)};
 }

@@ -19,33 +19,34 @@ constexpr std::array kTable{
     OptionSpec{"stage", kBool, "on", "", 0, 0, "",
                "Stage written bytes on node-local storage; off: no file is staged."},
     OptionSpec{"nls", kPath, "", "", 0, 0, "",
-               "Directory on node-local storage, absolute and not a symbolic link. Empty: $TMPDIR, else /tmp. Logs lie "
+               "Directory on node-local storage, absolute and not a symbolic link. Empty: $TMPDIR, else /tmp. Logs are "
                "in its folder forebay-<uid>. Several directories are separated by colons, such as "
                "/nvme0:/nvme1=200GiB:/dev/shm=16GiB. The read cache spreads over all of them; logs stay in the first. "
                "Memory at the front of the list is filled first. A size, 1 MiB to 1 PiB, bounds the read cache in that "
                "directory instead of read_cache_size. In a path, \\= is =, and \\: is : before a slash."},
     OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
-               "Most space that the logs of one process take on the staging area."},
+               "Maximum size of the logs of one process on the staging area."},
     OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
                "When the logs have used that space:\nwait: a write waits for the drain\n"
                "through: a write bypasses the log"},
     OptionSpec{"strict", kBool, "off", "", 0, 0, "",
                "If the staging area is unusable, opening a file fails; off: the file is written natively."},
     OptionSpec{"drain_threads", kCount, "4", "threads", 1, 256, "",
-               "Writes to the files in flight, per process. A process that drains for several ranks of its node has "
-               "at least one for each rank, up to 64."},
+               "Number of concurrent writes to the files, per process. A process that drains for several ranks of its "
+               "node has at least one for each rank, up to 64."},
     OptionSpec{"stripe", kSize, "0", "bytes", 0, kGiB, "",
-               "Alignment of writes to the file; best the stripe size of the parallel file system. 0: the size that "
+               "Alignment of writes to the file, ideally the stripe size of the parallel file system. 0: the size that "
                "the file system reports (Lustre's stripe size, or a large block size), else 1 MiB."},
     OptionSpec{"flush", kChoice, "commit", "", 0, 0, "commit|drain",
                "H5Fflush returns:\ncommit: when the log has committed the state\n"
                "drain: when the state is in the file"},
-    OptionSpec{"close", kChoice, "wait", "", 0, 0, "wait|deferred|auto|linger",
-               "The last close of a file returns:\nwait: when everything is in the file\n"
-               "deferred: when the log has committed it; the drain goes on in the background\n"
-               "auto: as deferred if no other process can open the file, else as wait\n"
-               "linger: as deferred; at the end of the program a process of forebay drains what is left, and the "
-               "program does not wait for it"},
+    OptionSpec{
+        "close", kChoice, "wait", "", 0, 0, "wait|deferred|auto|linger",
+        "The last close of a file returns:\nwait: when everything is in the file\n"
+        "deferred: when the log has committed it; the drain goes on in the background\n"
+        "auto: as deferred if no other process can open the file, else as wait\n"
+        "linger: as deferred; at the end of the program another process drains the rest, and the program does not "
+        "wait"},
     OptionSpec{"deadline", kTime, "", "", 0, 0, "",
                "End of the job. Once draining would take more than half of the time that is left, closes and flushes "
                "wait for the drain, and writes for room. A duration counts from the start of the program; a time "
@@ -61,7 +62,7 @@ constexpr std::array kTable{
                "through: as retry, and later writes bypass the log"},
     OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
                "A close, a flush that drains and a write that waits for room fail when no byte has reached the file "
-               "for this number of seconds. Staged bytes stay in the log. 0: they wait for ever."},
+               "for this number of seconds. Staged bytes stay in the log. 0: no limit."},
     OptionSpec{"mpi", kChoice, "on", "", 0, 0, "on|node|off",
                "Stage files that are opened for writing with MPI:\non: all\n"
                "node: only files that ranks of one node open\noff: none"},
@@ -70,18 +71,18 @@ constexpr std::array kTable{
         "Files that are opened read-only are read through a cache on the staging area, which all processes of the "
         "node share. Files on a local file system are not cached.\n"
         "off: no file is cached\n"
-        "auto: a file is cached once a process reads it repeatedly or in random order, on file systems with reliable "
-        "times, unless MPI ranks open it together; its last reader removes the replica\n"
+        "auto: on file systems with reliable times, a file is cached once a process reads it repeatedly or in "
+        "random order, unless MPI ranks open it together. Its last reader removes the replica\n"
         "on: every file is cached; read_cache_lifetime says how long a replica stays, on file systems with reliable "
         "times"},
     OptionSpec{"read_cache_size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
-               "Most space that the read cache takes on the staging area, for all processes and files together; of "
+               "Maximum size of the read cache on the staging area, for all processes and files together. It holds for "
                "each directory of option nls that has no size there."},
     OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",
                "With read_cache=on, a replica:\npermanent: stays for later processes and jobs\n"
                "temporal: is removed when the last process that reads the file closes it"},
     OptionSpec{"read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",
-               "When the read cache is full, the first file to go, of those that no process has open:\n"
+               "When the read cache is full, it first removes, of the files that no process has open:\n"
                "lru: the least recently used\nlfu: the least often opened\nfifo: the first that was cached\n"
                "lifo: the last that was cached"},
     OptionSpec{
@@ -92,7 +93,7 @@ constexpr std::array kTable{
         "all nodes see, its processes serve each other, and read_cache is on. Empty: none."},
     OptionSpec{
         "revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
-        "When a file in the read cache is compared with the file itself:\n"
+        "When forebay compares a cached file with the file itself:\n"
         "open: at each open, and in the background every 5 s while it is read\n"
         "always: before each read, too\n"
         "a number: at an open if the last comparison is that many seconds old, at a read that long after the open\n"
@@ -100,9 +101,9 @@ constexpr std::array kTable{
         "With a number and with never, a process reopens a small file without asking the file system, as an NFS "
         "client does that caches attributes (docs/read-cache.md, \"Attribute leases\")."},
     OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open|written",
-               "The read cache gets, of a file that is opened read-only:\noff: the bytes that are read\n"
+               "When a file is opened read-only, the read cache stores:\noff: the bytes that are read\n"
                "open: the whole file, in the background\n"
-               "written: the whole file, if the same process has written it before"},
+               "written: the whole file, if the same process wrote it before"},
     OptionSpec{"node", kString, "", "", 0, 0, "",
                "Name of this process's node; processes of one name share what they stage. Empty: the machine."},
     OptionSpec{"nodes", kChoice, "fast", "", 0, 0, "fast|consistent",
@@ -113,7 +114,7 @@ constexpr std::array kTable{
     OptionSpec{
         "server", kString, "", "", 0, 0, "",
         "Staging server (`forebay serve`) that stages the files, as unix:PATH or HOST:PORT, or several separated "
-        "by commas, of which each file has one. A file that another program writes through it is read as of its "
+        "by commas, of which each file has one. Readers of a file that another program writes through it see the "
         "last flush. The ranks of a program write one file together. Empty: none."},
     OptionSpec{"server_key", kPath, "", "", 0, 0, "",
                "File with the key that a staging server and programs on other machines share, of mode 0600; "

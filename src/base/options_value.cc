@@ -149,7 +149,7 @@ Status store_text(const OptionSpec& spec, std::string_view text, Options& option
     if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
     // A word meant as a switch would otherwise become a file name.
     if ((spec.name == "stats" || spec.name == "trace") && parse_bool(trim(text)))
-        return invalid("neither on nor off is a file; allowed: a path, such as /tmp/forebay.jsonl, or nothing");
+        return invalid("on and off are not paths; allowed: a path, such as /tmp/forebay.jsonl, or nothing");
     if (spec.name == "registry" && !text.empty() && text.front() != '/')
         return invalid("not an absolute path; it would move with the program's working directory");
     if (spec.type == OptionType::kTime)
@@ -237,7 +237,7 @@ Status store_value(const OptionSpec& spec, std::string_view text, Options& optio
 }
 
 Status store_beneath(std::string_view name, std::string_view text, Options& options) {
-    if (name != "under_vol" && name != "under_info") return {Code::kNotFound, "no name of what lies beneath"};
+    if (name != "under_vol" && name != "under_info") return {Code::kNotFound, "not an option of the connector beneath"};
     if (text.find('\0') != std::string_view::npos) return invalid("contains a zero byte");
     if (name == "under_vol" && text.empty()) return invalid("empty; give a connector's value or name, 0 is HDF5's own");
     if (name == "under_info" && !braces_balanced(text)) return invalid("its braces are not paired");

@@ -52,20 +52,22 @@ class Advising {
             add(fmt::format("Staged bytes of {} did not reach their file.", lost.size() == 1 ? "one file" : "files"),
                 "They are in the log on the staging area: `forebay recover` brings the files to their last flush.");
         if (sum_.guarantee_given_up > 0)
-            add(fmt::format("{} reached the file before their commit, for want of room: a crash then would have left a "
-                            "mixture of two states.",
-                            format_size(sum_.guarantee_given_up)),
-                "Give the log room for what the program writes between two flushes.", "size");
+            add(fmt::format(
+                    "{} reached the file before their commit, for lack of room: a crash at that time would have "
+                    "left a mixture of two states.",
+                    format_size(sum_.guarantee_given_up)),
+                "Let the log take as much as the program writes between two flushes.", "size");
     }
 
     void gaps_in_figures() {
         for (const std::string& gap : gaps(summary_))
-            add(fmt::format("These figures leave something out: {}.", gap), "The findings are about the others only.");
+            add(fmt::format("These figures are incomplete: {}.", gap), "The findings cover only the rest.");
         for (const std::string& remark : summary_.remarks)
-            add(remark + ".", "Files that are read and written there go past forebay.");
+            add(remark + ".", "forebay does not see the files that are read and written there.");
         if (gaps(summary_).empty() && summary_.remarks.empty() && summary_.statistics.begun.empty() &&
             sum_.requests == 0 && summary_.statistics.processes.empty())
-            add("No HDF5 file went through forebay.", "`forebay doctor -- PROGRAM` says whether it can be loaded.");
+            add("No HDF5 file went through forebay.",
+                "`forebay doctor -- PROGRAM` says whether the program can load it.");
     }
 
     void waits() {
@@ -79,9 +81,8 @@ class Advising {
             add(fmt::format("Flushes and closes waited {:.1f} s for the files.", seconds(sum_.close_ns)),
                 "A flush that returns once the state is committed to the log does not wait.", "flush=commit");
         else if (part(sum_.close_ns) > kNoticedPart && options_.close == OnClose::kWait)
-            add(fmt::format("Closes and flushes waited {:.1f} s until the files had everything.",
-                            seconds(sum_.close_ns)),
-                "A program that closes a file at each step goes on at once with a deferred close.", "close=deferred");
+            add(fmt::format("Closes and flushes waited {:.1f} s for the files.", seconds(sum_.close_ns)),
+                "With a deferred close, a program that closes a file at each step goes on at once.", "close=deferred");
     }
 
     void staging_area() {
@@ -92,36 +93,36 @@ class Advising {
             add(fmt::format("The staging area took {}/s, the files {}/s.",
                             format_size(static_cast<std::uint64_t>(speed)),
                             format_size(static_cast<std::uint64_t>(writes_.bytes_per_s))),
-                "Staging pays where node-local storage is faster than the file system: name another device.", "nls");
+                "Staging helps if node-local storage is faster than the file system: name another device.", "nls");
     }
 
     void requests() {
         if (sum_.requests >= kManyRequests && sum_.staged / sum_.requests < kSmallRequest)
             add(fmt::format("The program made {} writes of {} on average.", sum_.requests,
                             format_size(sum_.staged / sum_.requests)),
-                "Small metadata are often the cause: libver='latest' and H5Pset_meta_block_size put them together; few "
-                "large attributes cost less than many small ones.");
+                "Small metadata are often the cause. libver='latest' and H5Pset_meta_block_size put them "
+                "together. A few large attributes cost less than many small ones.");
         if (sum_.target_writes >= kManyWrites && sum_.drained / sum_.target_writes < kSmallWrite)
             add(fmt::format("The file system got {} writes of {} on average.", sum_.target_writes,
                             format_size(sum_.drained / sum_.target_writes)),
-                "What is written lies far apart. Larger chunks, or chunks that are written whole, lie together; "
-                "H5Pset_alignment helps where datasets are large.");
+                "The written bytes lie far apart. Larger chunks, or chunks that are written whole, lie together. "
+                "For large datasets, use H5Pset_alignment.");
         if (const Alignment& seen = writes_.alignment; seen.writes >= kManyStripes && seen.unaligned > seen.writes / 2)
             add(fmt::format("{} of {} writes to the files began or ended within a stripe of {}.", seen.unaligned,
                             seen.writes, format_size(adviser_stripe(options_))),
-                "A file system of stripes locks such a stripe for each of them, or reads it first. "
-                "H5Pset_alignment (h5py: alignment_interval) lets datasets begin at a stripe; name its size if the "
-                "file system's is another.",
+                "For each of them, a parallel file system locks the stripe, or reads it first. H5Pset_alignment "
+                "(h5py: alignment_interval) makes datasets begin at a stripe. If the file system has another "
+                "stripe size, name it.",
                 "stripe");
         if (sum_.superseded > sum_.staged / 5 && sum_.superseded > (64U << 20))
-            add(fmt::format("{} were overwritten before they had reached the file.", format_size(sum_.superseded)),
+            add(fmt::format("{} were overwritten before they reached the file.", format_size(sum_.superseded)),
                 "forebay saved these writes. If chunks are compressed, a larger chunk cache (H5Pset_chunk_cache, h5py: "
                 "rdcc_nbytes) also saves compressing them again.");
         if (sum_.stolen > sum_.staged / 2 && sum_.stolen > (64U << 20))
             add(fmt::format("The program read back {} that it had just written.", format_size(sum_.stolen)),
-                "Partial chunks are read, changed and written: a chunk cache that holds a row of chunks avoids that. "
-                "Of datasets without chunks the same is true of small pieces: a larger sieve buffer "
-                "(H5Pset_sieve_buf_size) takes more of them at a time.");
+                "HDF5 reads, changes and writes partial chunks: a chunk cache that holds a row of chunks avoids "
+                "that. For small pieces of datasets without chunks, use a larger sieve buffer "
+                "(H5Pset_sieve_buf_size).");
     }
 
     void reading() {
@@ -135,29 +136,28 @@ class Advising {
                 fmt::format("Let it take more than {}.", format_size(options_.read_cache_size)), "read_cache_size");
         if (aside("young") > 0)
             add(fmt::format("{} files were too young to be cached.", aside("young")),
-                "A file is cached once its last change is a minute ago at most: nothing needs to be done for data that "
-                "are read in later jobs.");
+                "A file can be cached a minute after its last change, or earlier. Data for later jobs need no action.");
         if (aside("forked") > 0)
-            add(fmt::format("Forked children read files that their parent had opened, without the read cache ({} "
-                            "times).",
-                            aside("forked")),
-                "Open the files in each worker: then they are cached, and shared by all.");
+            add(fmt::format(
+                    "Forked children read files that their parent had opened. They bypassed the read cache ({} times).",
+                    aside("forked")),
+                "Open the files in each worker: then all workers share the cached files.");
         if (aside("changed") > 0)
             add(fmt::format("{} files changed while they were read through the cache.", aside("changed")),
-                "They were read from the file system itself from then on.");
+                "After the change, forebay read them from the file system.");
         if (aside("fault") > 0)
             add(fmt::format("The read cache of {} files failed on the staging area.", aside("fault")),
-                "`forebay doctor` says what is wrong with it.", "nls");
+                "`forebay doctor` names the problem.", "nls");
         if (options_.read_cache == ReadCacheMode::kOn && cache.missed_bytes > kNoticedMisses &&
             cache.stored_bytes < cache.missed_bytes / 2)
             add(fmt::format("{} were read from the files, and the node kept {} of them.",
                             format_size(cache.missed_bytes), format_size(cache.stored_bytes)),
-                "What it did not keep is read from the file system again.");
+                "The next read takes the rest from the file system again.");
         const auto reasons = aside_by_reason(summary_.statistics);
         const auto only_read = reasons.find("read_only");
         if (options_.read_cache == ReadCacheMode::kOff && only_read != reasons.end())
-            add(fmt::format("{} files were opened for reading only.", only_read->second),
-                "If they are read more than once, the node serves them from the second time on.", "read_cache=auto");
+            add(fmt::format("The program opened {} files for reading only.", only_read->second),
+                "With the read cache, the node serves repeated reads.", "read_cache=auto");
     }
 
     void asides() {
@@ -169,31 +169,31 @@ class Advising {
         if (count("staging_area") > 0)
             add(fmt::format("{} files were written directly: the staging area could not be used.",
                             count("staging_area")),
-                "`forebay doctor` says what is wrong with it.", "nls");
+                "`forebay doctor` names the problem.", "nls");
         if (count("bad_option") > 0)
-            add("Options could not be used, so files were written directly.", "`forebay doctor` names them.");
+            add("Some option values are not usable, so files were written directly.", "`forebay doctor` names them.");
         if (count("driver") > 0)
             add(fmt::format("{} files use a file driver of the program's choice.", count("driver")),
-                "forebay stages files of HDF5's default driver, and of mpio: leave out H5Pset_fapl_… where it can be.");
+                "forebay stages files of HDF5's default driver, and of mpio: if possible, leave out H5Pset_fapl_….");
         if (count("mpi") > 0)
             add(fmt::format("{} files that were opened with MPI stayed with mpio.", count("mpi")),
                 "`forebay doctor` says whether this MPI library is known; files opened for reading only need "
-                "read_cache=on. Ranks that each read the same metadata wait for one another: "
-                "H5Pset_all_coll_metadata_ops has one read for all.");
+                "read_cache=on. Ranks that read the same metadata wait for each other: with "
+                "H5Pset_all_coll_metadata_ops one rank reads for all.");
         if (count("handle_taken") > 0)
             add(fmt::format("The program asked for the descriptor of {} files.", count("handle_taken")),
-                "What is written behind HDF5's back cannot be staged: H5Fget_vfd_handle ends staging of the file.");
+                "H5Fget_vfd_handle ends staging of the file, since the program may then write to it without HDF5.");
         if (count("address_given") > 0)
-            add(fmt::format("The program asked where in the file its data are, of {} files.", count("address_given")),
+            add(fmt::format("The program asked for the place of its data in {} files.", count("address_given")),
                 "H5Dget_offset and H5Dget_chunk_info end staging of the file: call them after the last write.");
         if (count("second_library") > 0)
-            add("The process has two HDF5 libraries, of which one could not be served.",
-                "Packages that bring a libhdf5 of their own are best built against one.");
+            add("The process has two HDF5 libraries. forebay could not serve one of them.",
+                "Build packages that bring their own libhdf5 against one library.");
         for (const char* other : {"disabled", "subfiling", "swmr", "under_connector", "not_regular", "atomicity",
                                   "several_nodes", "server"})
             if (count(other) > 0)
                 add(fmt::format("{} files were left alone ({}).", count(other), other),
-                    "docs/statistics.md says what this reason means.");
+                    "docs/statistics.md explains the reason.");
     }
 
     const RunSummary& summary_;

@@ -35,12 +35,12 @@ void print_json(const ordered_json& object) {
 }
 
 void add_common(CLI::App* command, const std::shared_ptr<CacheRequest>& request) {
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
-    command->add_flag("--json", request->json, "As JSON");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
+    command->add_flag("--json", request->json, "Print JSON");
 }
 
 void add_all_users(CLI::App* command, const std::shared_ptr<CacheRequest>& request) {
-    command->add_flag("--all-users", request->all_users, "As root: the read caches of all users");
+    command->add_flag("--all-users", request->all_users, "The read caches of all users (root only)");
 }
 
 int list(const CacheRequest& request) {
@@ -90,7 +90,7 @@ std::string emptied_as_text(const Emptied& one) {
     if (one.evicted.removed) return fmt::format("{}\n  evicted: {}\n", name, format_size(one.evicted.bytes));
     std::string left;
     if (one.evicted.units_left > 0)
-        left = fmt::format("; {} of {} stay, as a process is just storing them", one.evicted.units_left,
+        left = fmt::format("; {} of {} stay, since a process is storing them now", one.evicted.units_left,
                            format_size(cache::kUnitBytes));
     return fmt::format("{}\n  in use; evicted: {}{}\n", name, format_size(one.evicted.bytes), left);
 }
@@ -153,7 +153,8 @@ int evict(const CacheRequest& request) {
         print_json(result);
     } else {
         for (const Emptied& one : emptied) fmt::print("{}", emptied_as_text(one));
-        if (orphans > 0) fmt::print("Parts of caches whose first device has none any more: {} removed.\n", orphans);
+        if (orphans > 0)
+            fmt::print("Removed {} parts of caches whose first device no longer has the cache.\n", orphans);
         if (emptied.empty() && orphans == 0 && !asked.value().names_files()) fmt::print("Nothing to evict.\n");
         fmt::print("{}", unseen_as_text(unseen));
     }
@@ -194,7 +195,7 @@ int set_pinned(const CacheRequest& request, bool pinned) {
     } else {
         for (const cache::ReplicaView& view : done)
             fmt::print("{}\n  {}\n", source_name(view), pinned ? "pinned" : "not pinned");
-        for (const std::string& one : failed) fmt::print("NOT DONE: {}\n", one);
+        for (const std::string& one : failed) fmt::print("FAILED: {}\n", one);
         fmt::print("{}", unseen_as_text(unseen));
     }
     if (!known) return kExitUsage;
@@ -210,60 +211,60 @@ int complain_of_cache(const std::string& command, const Status& failure) {
 
 bool tell_uncached(const std::string& command, const Uncached& none, bool quiet) {
     for (const std::string& path : none.missing)
-        fmt::print(stderr, "forebay cache {}: {}: there is no such file or directory\n", command, printable(path));
+        fmt::print(stderr, "forebay cache {}: {}: no such file or directory\n", command, printable(path));
     if (!quiet)
         for (const std::string& path : none.there) fmt::print("Nothing of {} is cached.\n", printable(path));
     return none.missing.empty();
 }
 
 void add_cache_list(CLI::App& cache, int& exit_status) {
-    CLI::App* command = cache.add_subcommand("list", "What is cached of which file");
+    CLI::App* command = cache.add_subcommand("list", "List the cached files");
     auto request = std::make_shared<CacheRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
     add_all_users(command, request);
     add_common(command, request);
     command->footer(
-        exit_statuses({{"0", "it was shown"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, as something could not be looked into"}}));
+        exit_statuses({{"0", "shown"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] { exit_status = list(*request); });
 }
 
 void add_cache_evict(CLI::App& cache, int& exit_status) {
-    CLI::App* command = cache.add_subcommand("evict", "Remove what is cached; the files themselves are not touched");
+    CLI::App* command = cache.add_subcommand("evict", "Remove files from the read cache; the files themselves stay");
     auto request = std::make_shared<CacheRequest>();
-    command->add_option("WHAT", request->names, "Files, pinned or not; or staging areas");
-    CLI::Option* const all = command->add_flag("--all", request->all, "Of all files, pinned ones too");
+    command->add_option("WHAT", request->names, "Files, also pinned ones; or staging areas");
+    CLI::Option* const all = command->add_flag("--all", request->all, "All files, also pinned ones");
     command
         ->add_option("--older-than", request->older_than,
-                     "Of files that nobody has opened for so long: 90s, 15m, 12h, 7d; not of pinned ones")
+                     "Files that no process has opened for this time: 90s, 15m, 12h, 7d; pinned files stay")
         ->type_name("TIME")
         ->check(why_no_duration)
         ->excludes(all);
     add_all_users(command, request);
     add_common(command, request);
     command->footer(
-        exit_statuses({{"0", "done, or there was nothing"},
-                       {"1", "something stayed, as a process is storing it"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, as something could not be looked into"}}));
+        exit_statuses({{"0", "done, or there was nothing to do"},
+                       {"1", "part of a file stayed, since a process is storing it"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] { exit_status = evict(*request); });
 }
 
 void add_cache_pin(CLI::App& cache, int& exit_status) {
     for (const bool pinned : {true, false}) {
         CLI::App* command = cache.add_subcommand(pinned ? "pin" : "unpin",
-                                                 pinned ? "Keep what is cached of files, also when the cache is full"
-                                                        : "Let what is cached of files go when the cache is full");
+                                                 pinned ? "Keep files in the cache, also when it is full"
+                                                        : "Let the cache remove files when it is full");
         auto request = std::make_shared<CacheRequest>();
         command->add_option("FILE", request->names, "The files")->required();
         add_common(command, request);
         command->footer(
             exit_statuses({{"0", "done"},
-                           {"1", "nothing of a file is cached"},
-                           {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                           {"3", "nobody can tell, as something could not be looked into"}}));
+                           {"1", "a file is not cached"},
+                           {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                           {"3", "unknown: a directory could not be read"}}));
         command->callback([request, pinned, &exit_status] { exit_status = set_pinned(*request, pinned); });
     }
 }
@@ -271,7 +272,7 @@ void add_cache_pin(CLI::App& cache, int& exit_status) {
 void add_cache(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("cache", "The read cache: list, prefetch, evict, pin, unpin, verify");
     command->require_subcommand(1);
-    command->footer("Help on one of them: forebay help cache prefetch\n");
+    command->footer("Help on one of these: forebay help cache prefetch\n");
     add_cache_list(*command, exit_status);
     add_cache_prefetch(*command, exit_status);
     add_cache_evict(*command, exit_status);

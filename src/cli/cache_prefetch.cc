@@ -66,19 +66,20 @@ std::string reason_of(cache::Aside why, io::File& source) {
             const auto state = source.state(io::File::Ask::kTimes);
             const std::uint64_t now_ns = realtime_ns();
             const std::uint64_t changed_ns = state ? std::max(state.value().modified_ns, state.value().changed_ns) : 0;
-            return fmt::format("it is too young: it was changed {} s ago, and is stored once that is 3 s ago "
-                               "(61 s on file systems such as NFS)",
-                               (now_ns - std::min(now_ns, changed_ns)) / 1'000'000'000);
+            return fmt::format(
+                "it is too young: its last change was {} s ago; after 3 s it can be stored (after 61 s on file "
+                "systems such as NFS)",
+                (now_ns - std::min(now_ns, changed_ns)) / 1'000'000'000);
         }
-        case cache::Aside::kFast:
-            return "it is on a local file system: from the cache it would be read no faster, so it is left alone";
-        case cache::Aside::kChanged: return "a process writes it, or has written it meanwhile";
+        case cache::Aside::kFast: return "it is on a local file system, and the cache would not be faster";
+        case cache::Aside::kChanged: return "a process writes it, or has written it during the prefetch";
         case cache::Aside::kFull:
-            return "there is no more room: option read_cache_size, or what the device has free beside option size";
-        case cache::Aside::kFault: return "the staging area, or the file, cannot be read or written";
+            return "there is no more room: option read_cache_size, or the free space of the device without that "
+                   "of option size";
+        case cache::Aside::kFault: return "the staging area or the file cannot be read or written";
         case cache::Aside::kUnsure:
-            return "its file system may show another file under the same numbers and times later, so a file on it is "
-                   "cached only while a program has it open";
+            return "its file system may later show another file with the same numbers and times, so forebay "
+                   "caches a file there only while a program has it open";
         case cache::Aside::kSlow: return "the staging area answers slower than the file system";
         case cache::Aside::kForked:
         case cache::Aside::kOnce:
@@ -113,7 +114,7 @@ class Prefetching {
         const std::shared_ptr<io::File> source = io::adopt_posix_file(descriptor, path);
         const auto state = source->state(io::File::Ask::kTimes);
         if (!state || !S_ISREG(state.value().mode) || state.value().size == 0) {
-            result.problem = state ? "it is empty, or no file of bytes" : state.status().message();
+            result.problem = state ? "it is empty, or not a regular file" : state.status().message();
             return result;
         }
         result.size = state.value().size;
@@ -229,7 +230,7 @@ Prefetched named(const std::string& name) {
     std::error_code failed;
     const std::filesystem::path path = std::filesystem::canonical(name, failed);
     file.path = failed ? name : path.string();
-    if (failed == std::errc::no_such_file_or_directory) file.problem = "there is no such file or directory";
+    if (failed == std::errc::no_such_file_or_directory) file.problem = "no such file or directory";
     else if (failed) file.problem = failed.message();
     return file;
 }
@@ -305,16 +306,15 @@ int prefetch(const PrefetchRequest& request) {
 void add_cache_prefetch(CLI::App& cache, int& exit_status) {
     CLI::App* command = cache.add_subcommand("prefetch", "Read files into the cache before a program needs them");
     auto request = std::make_shared<PrefetchRequest>();
-    command->add_option("FILE", request->names, "The files; of a directory, those in it and below");
-    command->add_option("--from", request->from, "A file that names more of them, one in each line; -: standard input")
+    command->add_option("FILE", request->names, "The files; a directory stands for all files in it and below");
+    command->add_option("--from", request->from, "A file with more names, one per line; -: standard input")
         ->type_name("LIST");
     command->add_option("--nls", request->nls, "The staging area; default: that of option nls")->type_name("DIR");
-    command->add_flag("--json", request->json, "As JSON");
-    command->footer(
-        "What is prefetched stays, whatever option read_cache_lifetime says.\n\n" +
-        exit_statuses({{"0", "all of the files is cached"},
-                       {"1", "some of it is not, or a file is not there, and the report says which and why"},
-                       {"2", "the command line or an option is wrong, or none of the files is there"}}));
+    command->add_flag("--json", request->json, "Print JSON");
+    command->footer("Prefetched files stay in the cache, also with read_cache_lifetime=temporal.\n\n" +
+                    exit_statuses({{"0", "the files are cached completely"},
+                                   {"1", "some of them are not, or do not exist; the report says which and why"},
+                                   {"2", "the command line or an option is wrong, or none of the files exists"}}));
     command->callback([request, &exit_status] { exit_status = prefetch(*request); });
 }
 

@@ -43,7 +43,7 @@ std::unique_ptr<io::File> open_source(const Survey& asked, Checked& checked) {
     for (const recover::Wanted& file : asked.files)
         if (cache::replica_name(file.identity) == checked.replica.name) path = file.path;
     if (path.empty()) {
-        checked.note = "the path of the file is not known: name it";
+        checked.note = "its path is not known: name the file";
         checked.unknown = true;
         return nullptr;
     }
@@ -57,8 +57,8 @@ std::unique_ptr<io::File> open_source(const Survey& asked, Checked& checked) {
     const auto identity = file->identity();
     const auto state = file->state(io::File::Ask::kTimes);
     if (identity && state && cache::version_of(identity.value(), state.value()) == checked.replica.source) return file;
-    checked.note = identity && state ? "the file has changed since: the next program that opens it reads it anew"
-                                     : "the file cannot be looked at";
+    checked.note = identity && state ? "the file has changed since then: the next program that opens it reads it again"
+                                     : "the file cannot be examined";
     checked.unknown = !identity || !state;
     return nullptr;
 }
@@ -98,13 +98,13 @@ Checked check(cache::Store& store, const cache::ReplicaView& view, const Survey&
 void print_checked(const std::vector<Checked>& all, const std::vector<std::string>& unseen, bool named) {
     for (const Checked& one : all) {
         fmt::print("{}\n  checked: {}{}\n", source_name(one.replica), format_size(one.bytes.checked_bytes),
-                   one.compared ? ", with the file" : "");
+                   one.compared ? ", and compared with the file" : "");
         if (one.bytes.damaged_bytes > 0)
             fmt::print("  DAMAGED, and removed: {}\n", format_size(one.bytes.damaged_bytes));
         if (one.bytes.different_bytes > 0)
-            fmt::print("  NOT AS IN THE FILE, and removed: {}\n", format_size(one.bytes.different_bytes));
+            fmt::print("  DIFFERENT FROM THE FILE, and removed: {}\n", format_size(one.bytes.different_bytes));
         if (one.units_left > 0)
-            fmt::print("  not checked: {} of {}, as a process is just storing them\n", one.units_left,
+            fmt::print("  not checked: {} of {}, since a process is storing them now\n", one.units_left,
                        format_size(cache::kUnitBytes));
         if (!one.note.empty()) fmt::print("  {}\n", printable(one.note));
     }
@@ -158,20 +158,20 @@ int verify(const CacheVerifyRequest& request) {
 }   // namespace
 
 void add_cache_verify(CLI::App& cache, int& exit_status) {
-    CLI::App* command = cache.add_subcommand("verify",
-                                             "Compare what is cached with its checksums, and remove what does not fit");
+    CLI::App* command = cache.add_subcommand(
+        "verify", "Compare cached bytes with their checksums, and remove the bytes that differ");
     auto request = std::make_shared<CacheVerifyRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
-    command->add_flag("--against-source", request->against_source, "Also read the files, and compare");
-    command->add_flag("--all-users", request->all_users, "As root: the read caches of all users");
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
-    command->add_flag("--json", request->json, "As JSON");
+    command->add_flag("--against-source", request->against_source, "Also compare with the files");
+    command->add_flag("--all-users", request->all_users, "The read caches of all users (root only)");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
+    command->add_flag("--json", request->json, "Print JSON");
     command->footer(
-        exit_statuses({{"0", "all of it fits"},
-                       {"1", "something did not, and is removed"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, as something could not be looked into"}}));
+        exit_statuses({{"0", "all cached bytes are correct"},
+                       {"1", "some were not, and are removed"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] { exit_status = verify(*request); });
 }
 

@@ -37,7 +37,7 @@ std::string traits_of(const cache::ReplicaView& replica) {
     std::string text = replica.permanent ? "permanent" : "temporal";
     if (replica.pinned) text += ", pinned";
     text += replica.in_use ? ", in use" : ", not in use";
-    if (replica.state == State::kVoid) text += ", VOID: nothing is read from it any more";
+    if (replica.state == State::kVoid) text += ", VOID: no process reads it any more";
     return text;
 }
 

@@ -19,7 +19,7 @@ struct ChildEnd {
 // Starts `program` (searched in PATH) with these arguments (the program's name first) and environment, and waits for
 // its end. Meanwhile forwards SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH. Does not forward a
 // signal from the terminal, because the kernel sends it to the child too. Blocks. Call it once, before other threads
-// exist, because it changes the signal mask. kNotFound and kPermissionDenied: there is no such program, or it is not
+// exist, because it changes the signal mask. kNotFound and kPermissionDenied: the program does not exist, or it is not
 // executable. While the child runs, calls `look` with the child's process number, at growing intervals.
 [[nodiscard]] Result<ChildEnd> run_child(const std::vector<std::string>& arguments,
                                          const std::vector<std::string>& environment,

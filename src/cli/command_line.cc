@@ -87,7 +87,7 @@ std::pair<const CLI::App*, std::string> reached(const CLI::App& app) {
 }
 
 int complain(std::string_view command, std::string_view what) {
-    fmt::print(stderr, "{}: {}\n`{} --help` tells more.\n", command, what, command);
+    fmt::print(stderr, "{}: {}\n`{} --help` explains the command.\n", command, what, command);
     return kExitUsage;
 }
 

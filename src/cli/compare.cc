@@ -114,7 +114,7 @@ class WorkingFolder {
           there_(before_ >= 0 && ::chdir(folder.c_str()) == 0) {}
     ~WorkingFolder() {
         if (before_ < 0) return;
-        if (::fchdir(before_) != 0) complain_of_run("the working directory is gone");
+        if (::fchdir(before_) != 0) complain_of_run("the working directory does not exist any more");
         ::close(before_);
     }
     WorkingFolder(const WorkingFolder&) = delete;
@@ -242,7 +242,7 @@ double median(std::vector<double> values) {
 }
 
 std::string gain(double native_s, double forebay_s) {
-    if (native_s < 0.1 && forebay_s < 0.1) return "too short to tell";
+    if (native_s < 0.1 && forebay_s < 0.1) return "too short to compare";
     const double ratio = forebay_s > 0 ? native_s / forebay_s : 1;
     if (ratio > 1.02) return fmt::format("{:.2f} times as fast", ratio);
     if (ratio < 0.98) return fmt::format("takes {:.2f} times as long", 1 / ratio);
@@ -267,16 +267,16 @@ void tell(const Comparison& result, const fs::path& folder) {
         const std::string path = printable(one.found.path);
         if (one.same_content) fmt::print(stderr, "  equal by h5diff: {} {}\n", path, one.found.what);
         else if (one.differs_natively)
-            fmt::print(stderr, "  not comparable: {} differs between two native runs, too\n", path);
+            fmt::print(stderr, "  not comparable: {} also differs between two native runs\n", path);
         else fmt::print(stderr, "  DIFFERENT: {} {}\n", path, one.found.what);
     }
     if (result.differences.size() > kToldMax)
-        fmt::print(stderr, "  and {} more (--json tells all)\n", result.differences.size() - kToldMax);
+        fmt::print(stderr, "  and {} more (--json shows all)\n", result.differences.size() - kToldMax);
     for (const std::string& name : result.written_outside)
-        fmt::print(stderr,
-                   "  NOT COMPARED: the program changed {} in the folder itself: give it a path within its "
-                   "working directory\n",
-                   printable(name));
+        fmt::print(
+            stderr,
+            "  NOT COMPARED: the program changed {} in the original folder: give it a path in its working directory\n",
+            printable(name));
     if (result.differences.empty())
         fmt::print(stderr, "  {}, {}: {}\n", result.files == 1 ? "1 file" : fmt::format("{} files", result.files),
                    format_size(result.bytes), result.files == 0 ? "nothing to compare" : "equal, byte for byte");
@@ -309,7 +309,7 @@ int run_compared(const PreparedRun& prepared, const std::vector<std::string>& pr
     std::error_code error;
     const fs::path folder = fs::canonical(request.folder.empty() ? "." : request.folder, error);
     if (error || !fs::is_directory(folder)) {
-        complain_of_run(fmt::format("--folder {}: there is no such folder", request.folder));
+        complain_of_run(fmt::format("--folder {}: the folder does not exist", request.folder));
         return kExitUsage;
     }
     const fs::path beside = request.copies.empty() ? folder.parent_path() : fs::absolute(request.copies, error);

@@ -30,7 +30,7 @@ int complain_of_discard(const Status& status) {
 }
 
 bool confirmed() {
-    fmt::print("Discard? What only the log holds is lost for good. [y/N] ");
+    fmt::print("Discard? Bytes that only the log holds are lost for good. [y/N]  ");
     (void)std::fflush(stdout);
     std::string answer;
     std::getline(std::cin, answer);
@@ -74,7 +74,8 @@ int discard(const DiscardRequest& request) {
                                  });
     if (what.dry_run && (any || !report.value().removed.empty())) {
         if (request.json || ::isatty(STDIN_FILENO) == 0) {
-            fmt::print(stderr, "forebay discard: nobody to ask; with --yes it is done without asking\n");
+            fmt::print(stderr,
+                       "forebay discard: give --yes: without a terminal, or with --json, the command cannot ask\n");
             return kExitUsage;
         }
         print_report(where, report.value(), true, false);
@@ -90,17 +91,17 @@ int discard(const DiscardRequest& request) {
 }   // namespace
 
 void add_discard(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("discard", "Give up what only the logs of dead processes hold");
+    CLI::App* command = app.add_subcommand("discard", "Discard the bytes that only the logs of dead processes hold");
     auto request = std::make_shared<DiscardRequest>();
     command->add_option("WHAT", request->names, "Files, or process directories in a staging area")->required();
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
     command->add_flag("-y,--yes", request->yes, "Do not ask");
-    command->add_flag("--json", request->json, "The report as JSON");
+    command->add_flag("--json", request->json, "Print the report as JSON");
     command->footer(
-        exit_statuses({{"0", "done, or there was nothing"},
-                       {"1", "something was left alone, and the report says why"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, as something could not be looked into"}}));
+        exit_statuses({{"0", "done, or there was nothing to do"},
+                       {"1", "a file was left alone; the report says why"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] { exit_status = discard(*request); });
 }
 

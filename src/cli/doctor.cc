@@ -108,7 +108,7 @@ class Examination {
         if (!request_.library.empty()) {
             auto probe = probe_plugin(plugin, request_.library);
             if (probe && !probe.value().library_loads)
-                problem(fmt::format("the HDF5 library {} does not load, so the plugin was tried without it: {}",
+                problem(fmt::format("the HDF5 library {} does not load, so the plugin was loaded without it: {}",
                                     request_.library, probe.value().library_message));
             return probe;
         }
@@ -122,11 +122,13 @@ class Examination {
             if (!probe.library_loads && one.too_old) problem(fmt::format("{}: {}", one.library, one.reason));
         }
         if (!probe.library_loads)
-            note(fmt::format("the plugin was tried with no HDF5, as none was found ({}); forebay doctor -- PROGRAM "
-                             "tries the one that a program loads",
-                             reasons));
+            note(fmt::format(
+                "no HDF5 was found to load the plugin with ({}); forebay doctor -- PROGRAM uses the one that a "
+                "program loads",
+                reasons));
         else if (!reasons.empty())
-            note(fmt::format("the plugin was tried with {}, as others could not be used ({})", probe.library, reasons));
+            note(fmt::format("the plugin was loaded with {}, since others are not usable ({})", probe.library,
+                             reasons));
         return std::move(choice).value().probe;
     }
 
@@ -149,7 +151,7 @@ class Examination {
             std::error_code error;
             if (folder.empty()) continue;
             if (!std::filesystem::is_directory(folder, error)) {
-                note(fmt::format("HDF5_PLUGIN_PATH names {}, which is no directory", folder));
+                note(fmt::format("HDF5_PLUGIN_PATH names {}, which is not a directory", folder));
                 continue;
             }
             const bool has_one = cache_vol ? std::filesystem::exists(folder + "/" + kCacheVolPlugin, error)
@@ -182,14 +184,12 @@ class Examination {
         hdf5["demands_signed_plugins"] = found.demands_signature;
         // An old library explains the failure completely.
         if (found.library_loads && is_older_than_1_14(found.library_version))
-            return problem(fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do", found.library_version));
+            return problem(fmt::format("HDF5 {} is too old: forebay needs 1.14.0 or later", found.library_version));
         if (found.demands_signature)
-            return problem(
-                fmt::format("{} loads signed plugins only (it was built with HDF5_REQUIRE_SIGNED_PLUGINS), and the "
-                            "plugin {} has no signature that it trusts: have it signed (h5sign, with a key whose "
-                            "public half is in HDF5's key store, HDF5_PLUGIN_KEYSTORE), or use an HDF5 without that "
-                            "demand",
-                            found.library, plugin["file"].get<std::string>()));
+            return problem(fmt::format(
+                "{} loads only signed plugins (HDF5_REQUIRE_SIGNED_PLUGINS), and does not trust the plugin {}. "
+                "Sign it with h5sign and a key whose public half is in HDF5_PLUGIN_KEYSTORE, or use another HDF5",
+                found.library, plugin["file"].get<std::string>()));
         if (!found.plugin_loads)
             problem(fmt::format("the plugin {} does not load: {}", plugin["file"].get<std::string>(),
                                 found.plugin_message));
@@ -205,9 +205,9 @@ class Examination {
             report_["options"][std::string(spec.name)] = {{"value", option_text(loaded.options, spec.name)},
                                                           {"source", loaded.origin_of(spec.name)}};
         if (!loaded.options.stage)
-            problem(fmt::format("option stage=off ({}): every file is passed through", loaded.origin_of("stage")));
+            problem(fmt::format("option stage=off ({}): forebay stages no file", loaded.origin_of("stage")));
         if (loaded.options.under_vol != "0" && loaded.options.under_vol != "native")
-            problem(fmt::format("under_vol={} of the connector string: above another connector nothing is staged",
+            problem(fmt::format("under_vol={} of the connector string: forebay stages no file above another connector",
                                 loaded.options.under_vol));
     }
 
@@ -236,7 +236,7 @@ class Examination {
         const Result<area::StagingArea> area = area::open_further_area(loaded.options, device.path);
         if (!area) {
             found["message"] = area.status().message();
-            note(area.status().message() + ": the read cache goes on without it");
+            note(area.status().message() + ": the read cache does not use it");
             return found;
         }
         found["usable"] = true;
@@ -246,7 +246,7 @@ class Examination {
         found["free_bytes"] = area.value().free_bytes;
         found["device_bytes"] = area.value().device_bytes;
         if (area.value().device_bytes != 0 && device.bytes > area.value().device_bytes)
-            note(fmt::format("option nls: {} for {}, which has {} in all", format_size(device.bytes), device.path,
+            note(fmt::format("option nls: {} for {}, whose device has {}", format_size(device.bytes), device.path,
                              format_size(area.value().device_bytes)));
         return found;
     }
@@ -258,13 +258,12 @@ class Examination {
         staging["free_bytes"] = area.free_bytes;
         staging["device_bytes"] = area.device_bytes;
         if (area.device_bytes != 0 && area.free_bytes < loaded.options.size)
-            note(fmt::format("{} free in {}, less than size={} ({}): writes will wait for the drain, or go through, "
-                             "that much earlier",
-                             format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"),
-                             loaded.origin_of("size")));
+            note(fmt::format(
+                "{} free in {}, less than size={} ({}): when that is used, writes wait for the drain or bypass the log",
+                format_size(area.free_bytes), loaded.options.nls, option_text(loaded.options, "size"),
+                loaded.origin_of("size")));
         if (area.is_memory)
-            note(fmt::format("{} is in memory: what is staged counts against the memory of the program",
-                             loaded.options.nls));
+            note(fmt::format("{} is in memory: staged bytes count as memory of the job", loaded.options.nls));
         measure(area.root, staging);
     }
 
@@ -275,13 +274,12 @@ class Examination {
         into["mode"] = fmt::format("{:04o}", facts.st_mode & 07777);
         into["symbolic_link"] = S_ISLNK(facts.st_mode);
         if (S_ISDIR(facts.st_mode) && (facts.st_mode & S_IWOTH) != 0 && (facts.st_mode & S_ISVTX) == 0)
-            note(fmt::format("{} is writable by all and not sticky: other users could replace what is staged there",
-                             path));
+            note(fmt::format("{} is writable by all and not sticky: other users could replace staged files", path));
     }
 
     void measure(const std::string& directory, ordered_json& into) {
         const Result<WriteSpeed> speed = measure_write_speed(directory);
-        if (!speed) return note(fmt::format("the speed was not measured: {}", speed.status().message()));
+        if (!speed) return note(fmt::format("cannot measure the write speed: {}", speed.status().message()));
         into["write_bytes_per_s"] = speed.value().bytes_per_s;
         into["durable_bytes_per_s"] = speed.value().durable_bytes_per_s;
     }
@@ -310,9 +308,8 @@ class Examination {
             const double ratio = staging["write_bytes_per_s"].get<double>() / target["write_bytes_per_s"].get<double>();
             target["staging_ratio"] = ratio;
             if (ratio < 1)
-                note(
-                    fmt::format("the staging area is slower than {} ({:.2f} of its speed): little is gained by staging",
-                                request_.target, ratio));
+                note(fmt::format("the staging area is slower than {} ({:.2f} of its speed): staging gains little",
+                                 request_.target, ratio));
         }
         report_["target"] = std::move(target);
     }
@@ -336,10 +333,10 @@ class Examination {
         report_["left_behind"] = {{"processes", processes.size()}, {"files", dead}, {"bytes", bytes}};
         if (dead > 0)
             problem(fmt::format("a process died and left {} of {} in its log; "
-                                "forebay status shows more, forebay recover brings home what was flushed",
+                                "forebay status shows more, forebay recover brings the files to their last flush",
                                 bytes > 0 ? format_size(bytes) : "something",
                                 dead == 1 ? "a file" : fmt::format("{} files", dead)));
-        for (const std::string& unseen : asked.value().unseen) note("not looked into: " + unseen);
+        for (const std::string& unseen : asked.value().unseen) note("not read: " + unseen);
     }
 
     const DoctorRequest& request_;
@@ -369,8 +366,8 @@ void print_options(const ordered_json& options) {
         any = true;
         fmt::print("  {:<22} {:<20} {}\n", name, text_of(option["value"]), text_of(option["source"]));
     }
-    fmt::print("{}\n", any ? "  others                 as forebay options --all says"
-                           : "options          all have their defaults");
+    fmt::print("{}\n", any ? "  others                 at their defaults (forebay options --all)"
+                           : "options          all are at their defaults");
 }
 
 void print_examined(const ordered_json& report) {
@@ -383,7 +380,7 @@ void print_examined(const ordered_json& report) {
         row("HDF5",
             fmt::format("{}, {}{}", text_of(hdf5["version"]), hdf5["parallel"].get<bool>() ? "parallel" : "serial",
                         hdf5["threadsafe"].get<bool>() ? ", thread-safe" : ""));
-    else row("HDF5", "none was tried");
+    else row("HDF5", "none found");
     if (!hdf5["library"].is_null())
         row("  library", fmt::format("{}{}", text_of(hdf5["library"]), has_hdf5 ? "" : " (does not load)"));
     const auto& plugin = report["plugin"];
@@ -426,7 +423,7 @@ void print_examined(const ordered_json& report) {
     // Only a part that was examined can be called good.
     if (!report["problems"].empty()) return;
     fmt::print("{}\n", has_hdf5 ? "All is well: programs started with forebay run are staged."
-                                : "What was looked at is well; whether an HDF5 loads the plugin was not tried.");
+                                : "No problem was found; the plugin was not tried with HDF5.");
 }
 
 int examine(DoctorRequest& request) {
@@ -438,7 +435,7 @@ int examine(DoctorRequest& request) {
             return kExitUsage;
         }
         if (libraries.value().empty()) {
-            complain(fmt::format("{} has loaded no libhdf5: it uses none, or one that is linked statically",
+            complain(fmt::format("{} loaded no libhdf5: it does not use HDF5, or is linked with it statically",
                                  request.program.front()));
             return kExitProblem;
         }
@@ -460,27 +457,28 @@ int examine(DoctorRequest& request) {
 }   // namespace
 
 void add_doctor(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("doctor", "Would a program be staged here, and if not, why?");
+    CLI::App* command = app.add_subcommand("doctor", "Check whether forebay can stage programs here, and why not");
     auto request = std::make_shared<DoctorRequest>();
     command->add_flag("--json", request->json, "As one JSON object");
-    command->add_option("--target", request->target, "Also measure this directory, where the real files go")
+    command->add_option("--target", request->target, "Also measure this directory, where the files are")
         ->type_name("DIR");
     command
-        ->add_option("--library", request->library,
-                     "The libhdf5 to try, e.g. that of a Python wheel; default: the one forebay was built with, else "
-                     "that of h5cc, of the dynamic linker or of python3's h5py")
+        ->add_option(
+            "--library", request->library,
+            "The libhdf5 to use, for example of a Python wheel; default: that of forebay's build, else of h5cc, "
+            "the dynamic linker or python3's h5py")
         ->type_name("FILE");
-    command->add_option("-o,--option", *request->settings, "As if forebay run had this option; may be repeated")
+    command->add_option("-o,--option", *request->settings, "Use this option, as forebay run does; may be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     add_nls_option(*command, request->settings);
     command->positionals_at_end();   // from the program's name on, every argument is the program's
     command
         ->add_option("PROGRAM", request->program,
-                     "Run this program, as it is, and try the libhdf5 that it loads: doctor -- python x.py")
+                     "Run this program without forebay, and use the libhdf5 that it loads: doctor -- python x.py")
         ->excludes("--library");
-    command->footer(exit_statuses({{"0", "programs are staged here"},
-                                   {"1", "they are not, or a dead process left something behind; the report says what"},
+    command->footer(exit_statuses({{"0", "forebay can stage programs here"},
+                                   {"1", "it cannot, or a dead process left staged bytes; the report says which"},
                                    {"2", "the command line is wrong"}}));
     command->callback([request, &exit_status] { exit_status = examine(*request); });
 }

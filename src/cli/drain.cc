@@ -52,10 +52,9 @@ struct DrainRequest {
 };
 
 const std::string kDrainFooter =
-    "For the end of a job, on each of its nodes: it waits for processes that still drain, then brings files to "
-    "their last flush or close from what dead processes have left.\n"
-    "In a job of Slurm, or its epilog, it waits for the processes of that job (SLURM_JOB_ID), and names those that "
-    "other jobs have on the node.\n\n";
+    "Run it on each node at the end of a job. It waits for processes that still drain. Then it brings the files "
+    "of dead processes to their last flush or close. In a job of Slurm, or its epilog, it waits for the processes "
+    "of that job (SLURM_JOB_ID), and lists those of other jobs on the node.\n\n";
 
 int complain_of_drain(std::string_view what, int exit_status) {
     fmt::print(stderr, "forebay drain: {}\n", what);
@@ -81,9 +80,9 @@ class Draining {
         const auto left = pending();
         if (!left) return complain_of_drain(left.status().message(), kExitUnknown);
         for (const std::string& line : left.value()) complain_of_drain(line, kExitProblem);
-        for (const std::string& line : of_other_jobs_) complain_of_drain("not of this job: " + line, kExitFine);
+        for (const std::string& line : of_other_jobs_) complain_of_drain("of another job: " + line, kExitFine);
         print_report(where_, report.value(), false, request_.json);
-        for (const std::string& line : skipped_) complain_of_drain("not looked into: " + line, kExitUnknown);
+        for (const std::string& line : skipped_) complain_of_drain("not read: " + line, kExitUnknown);
         const int found = exit_status(left.value().empty() && report.value().all_well(), where_.unseen);
         return found == kExitFine && !skipped_.empty() ? kExitUnknown : found;
     }
@@ -118,17 +117,19 @@ class Draining {
     static void note(const ledger::ProcessView& process, std::vector<std::string>& lines) {
         for (const ledger::FileCounters& file : process.files)
             if (ledger::is_outstanding(file))
-                lines.push_back(fmt::format(
-                    "{}: {} of process {} only{}", file.path,
-                    file.pending > 0 ? format_size(file.pending) + " are in the log" : "its size is in the log",
-                    process.pid, file.error != 0 ? ", which cannot write it: " + ledger::error_text(file.error) : ""));
+                lines.push_back(fmt::format("{}: process {} has not drained {}{}", file.path, process.pid,
+                                            file.pending > 0 ? format_size(file.pending) : "its size",
+                                            file.error != 0 ? ", and cannot write it: " + ledger::error_text(file.error)
+                                                            : ""));
         for (const ledger::SharedFile& shared : process.shared)
             if (shared.unfollowed_bytes > 0)
-                lines.push_back(fmt::format("a file that process {} drains for others: {} are in their logs only",
-                                            process.pid, format_size(shared.unfollowed_bytes)));
+                lines.push_back(
+                    fmt::format("a file that process {} drains for other processes: {} are still in their logs",
+                                process.pid, format_size(shared.unfollowed_bytes)));
         if (process.files_without_slot > 0 && !process.logged.empty())
-            lines.push_back(fmt::format("{}: process {}, which has too many files open for its table, has a log of it",
-                                        process.logged.front().path, process.pid));
+            lines.push_back(
+                fmt::format("{}: process {} has a log of it, but no counters, since it has too many files open",
+                            process.logged.front().path, process.pid));
     }
 
     Status await_living() {
@@ -221,11 +222,11 @@ int finish(const std::string& path) {
 int drain(const DrainRequest& request) {
     if (!request.finish.empty()) return finish(request.finish);
     if (request.all == !request.names.empty())
-        return complain_of_drain("name staging areas, or give --all for all of this node", kExitUsage);
+        return complain_of_drain("name staging areas, or give --all for all areas on this node", kExitUsage);
     const auto where = survey({request.names, request.nls, request.all_users});
     if (!where) return complain_of_drain(where.status().message(), exit_status_of_look(where.status()));
     if (where.value().names_files())
-        return complain_of_drain("it drains whole staging areas; `forebay wait` is for files", kExitUsage);
+        return complain_of_drain("forebay drain takes whole staging areas; for files, use `forebay wait`", kExitUsage);
     return Draining(request, where.value())();
 }
 
@@ -233,22 +234,22 @@ int drain(const DrainRequest& request) {
 
 void add_drain(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
-        "drain", "Wait until nothing is staged on this node, and recover what dead processes have left");
+        "drain", "Wait until nothing is staged on this node, and recover the files of dead processes");
     auto request = std::make_shared<DrainRequest>();
     command->add_option("AREA", request->names, "Staging areas");
     command->add_flag("--all", request->all, "All staging areas of this user on this node");
-    command->add_flag("--all-users", request->all_users, "As root: those of all users");
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
-    command->add_option("--timeout", request->timeout, "Wait no longer than 30s, 5m, 2h; default: without end")
+    command->add_flag("--all-users", request->all_users, "The staging areas of all users (root only)");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
+    command->add_option("--timeout", request->timeout, "Wait at most this time: 30s, 5m, 2h; default: no limit")
         ->type_name("TIME")
         ->check(why_no_duration);
     command->add_option("--finish", request->finish)->group("");   // hidden: a process starts it at its end
-    command->add_flag("--json", request->json, "The report of what was recovered as JSON");
+    command->add_flag("--json", request->json, "Print the report of the recovery as JSON");
     command->footer(kDrainFooter +
-                    exit_statuses({{"0", "nothing is staged any more, but by other jobs of Slurm"},
-                                   {"1", "something is, and each file is told with the reason"},
-                                   {"2", "the command line or an option is wrong, or there is no such staging area"},
-                                   {"3", "nobody can tell, as something could not be looked into"}}));
+                    exit_statuses({{"0", "nothing is staged any more, except by other Slurm jobs"},
+                                   {"1", "some bytes are; the report names each file and the reason"},
+                                   {"2", "the command line or an option is wrong, or a staging area does not exist"},
+                                   {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] {
         request->timeout_ns = parse_duration(request->timeout);
         exit_status = drain(*request);

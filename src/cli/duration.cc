@@ -25,7 +25,7 @@ std::optional<std::uint64_t> parse_duration(std::string_view text) {
 
 std::string why_no_duration(const std::string& text) {
     if (parse_duration(text)) return {};
-    return fmt::format("{} is no duration; give one as 30, 30s, 5m, 2h or 7d", text);
+    return fmt::format("{} is not a duration; examples: 30, 30s, 5m, 2h, 7d", text);
 }
 
 }   // namespace forebay::cli

@@ -161,7 +161,7 @@ int print_variables(const std::vector<std::string>& settings, bool csh) {
 
 void add_env(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("env",
-                                           "Lines that switch forebay on in this shell: eval \"$(forebay env)\"");
+                                           "Print lines that switch forebay on in this shell: eval \"$(forebay env)\"");
     auto settings = std::make_shared<std::vector<std::string>>();
     command->add_option("-o,--option", *settings, "Set an option; may be repeated (forebay options lists them)")
         ->type_name("KEY=VALUE")

@@ -50,13 +50,13 @@ std::optional<std::uint64_t> first_difference(const fs::path& first, const fs::p
 std::optional<FolderDifference> difference(const std::string& name, const fs::path& first, const fs::path& second) {
     std::error_code error;
     const fs::file_status one = fs::symlink_status(first, error), other = fs::symlink_status(second, error);
-    if (!fs::exists(other)) return FolderDifference{name, "is there natively only"};
-    if (!fs::exists(one)) return FolderDifference{name, "is there with forebay only"};
-    if (one.type() != other.type()) return FolderDifference{name, "is not of the same kind"};
+    if (!fs::exists(other)) return FolderDifference{name, "exists only in the native run"};
+    if (!fs::exists(one)) return FolderDifference{name, "exists only in the run with forebay"};
+    if (one.type() != other.type()) return FolderDifference{name, "is not the same kind of file"};
     if (one.permissions() != other.permissions()) return FolderDifference{name, "does not have the same permissions"};
     if (fs::is_symlink(one)) {
         if (fs::read_symlink(first, error) != fs::read_symlink(second, error))
-            return FolderDifference{name, "does not lead to the same file"};
+            return FolderDifference{name, "does not point to the same file"};
         return std::nullopt;
     }
     if (!fs::is_regular_file(one)) return std::nullopt;

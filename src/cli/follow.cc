@@ -60,8 +60,7 @@ int follow(wire::CommitStream& stream, const FollowRequest& request, const EndSi
         if (!news.value()) return kExitFine;
         const wire::Commits& commits = *news.value();
         if (commits.missed > 0)
-            complain_of_follow(fmt::format("{} commits before these are not known any more", commits.missed),
-                               kExitFine);
+            complain_of_follow(fmt::format("{} earlier commits are not known any more", commits.missed), kExitFine);
         for (const wire::Commit& commit : commits.commits) {
             print(commit, request.json);
             if (++printed == request.count) return kExitFine;
@@ -69,7 +68,7 @@ int follow(wire::CommitStream& stream, const FollowRequest& request, const EndSi
         if (commits.writer == Writer::kClosed) return kExitFine;
         if (commits.writer == Writer::kGone)
             return complain_of_follow(
-                request.file + ": its writer has ended without closing it; it is at its last flush", kExitProblem);
+                request.file + ": its writer ended without closing it; the file is at its last flush", kExitProblem);
     }
 }
 
@@ -77,7 +76,7 @@ int run_follow(const FollowRequest& request) {
     const LoadedOptions loaded = options_with({});
     for (const Status& problem : loaded.problems) return complain_of_follow(problem.message(), kExitUsage);
     const std::string& named = request.server.empty() ? loaded.options.server : request.server;
-    if (named.empty()) return complain_of_follow("no staging server is named: --server, or option server", kExitUsage);
+    if (named.empty()) return complain_of_follow("name a staging server with --server or option server", kExitUsage);
     std::error_code failed;
     const std::string path = std::filesystem::absolute(request.file, failed).string();
     const auto identity = io::identify(path);
@@ -95,26 +94,28 @@ int run_follow(const FollowRequest& request) {
 }   // namespace
 
 void add_follow(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("follow", "Print each flush of a file that is written through a server");
+    CLI::App* command = app.add_subcommand("follow",
+                                           "Print each flush of a file that a program writes through a staging server");
     auto request = std::make_shared<FollowRequest>();
-    command->add_option("FILE", request->file, "A file that a program writes through a staging server")->required();
-    command->add_option("--server", request->server, "The server; otherwise that of option server")
+    command->add_option("FILE", request->file, "The file")->required();
+    command->add_option("--server", request->server, "The server; default: that of option server")
         ->type_name("ADDRESS");
     const CLI::Validator positive(
         [](const std::string& text) {
             const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
             const bool some = text.find_first_not_of('0') != std::string::npos;
-            return digits && some ? std::string() : fmt::format("{} is not a number of 1 or more", text);
+            return digits && some ? std::string() : fmt::format("{} is not a positive number", text);
         },
         "");
-    command->add_option("--count", request->count, "End after so many")->type_name("N")->check(positive);
-    command->add_flag("--json", request->json, "One JSON object for each: commit, time_ns, bytes, size");
+    command->add_option("--count", request->count, "End after this number of flushes")->type_name("N")->check(positive);
+    command->add_flag("--json", request->json, "Print one JSON object per flush: commit, time_ns, bytes, size");
     command->footer(
-        "One line for each flush since the program has opened the file: its number, its time, and the bytes\n"
-        "written since the one before. A program that opens the file with option server sees the last one.\n\n" +
-        exit_statuses({{"0", "the file was closed, --count is reached, or somebody has ended this (SIGINT, SIGTERM)"},
-                       {"1", "nobody writes the file there, its writer has died, or the server does not answer"},
-                       {"2", "the command line or an option is wrong, or there is no such file"}}));
+        "Prints one line for each flush since the program opened the file: its number, its time, and the bytes "
+        "written since the flush before. A program that opens the file with option server reads the last flush.\n\n" +
+        exit_statuses({{"0",
+                        "the file was closed, --count is reached, or a signal ended the command (SIGINT, SIGTERM)"},
+                       {"1", "no client of the server writes the file, the writer died, or the server does not answer"},
+                       {"2", "the command line or an option is wrong, or the file does not exist"}}));
     command->callback([request, &exit_status] { exit_status = run_follow(*request); });
 }
 

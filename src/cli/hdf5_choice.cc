@@ -74,7 +74,7 @@ class Choosing {
         if (try_one(std::string(kLinkerName))) return std::move(choice_);
         const auto loaded = hdf5_libraries_of({"python3", "-c", kImportH5py});
         if (!loaded || loaded.value().empty())
-            pass_over("python3", loaded ? "it loads no libhdf5 with h5py" : loaded.status().message());
+            pass_over("python3", loaded ? "its h5py loads no libhdf5" : loaded.status().message());
         else
             for (const std::string& library : loaded.value())
                 if (try_one(library)) return std::move(choice_);
@@ -112,8 +112,7 @@ class Choosing {
         }
         if (is_older_than_1_14(probe.value().library_version)) {
             pass_over(library,
-                      fmt::format("HDF5 {} is too old: 1.14.0 is the first that will do",
-                                  probe.value().library_version),
+                      fmt::format("HDF5 {} is too old: forebay needs 1.14.0 or later", probe.value().library_version),
                       true);
             return false;
         }

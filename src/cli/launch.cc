@@ -103,7 +103,7 @@ Result<std::string> plugin_folder() {
         if (plugin_file(folder.string())) return folder.string();
         looked += (looked.empty() ? "" : " and in ") + folder.string();
     }
-    return Status(Code::kNotFound, fmt::format("find the plugin: there is none in {}", looked));
+    return Status(Code::kNotFound, fmt::format("find the plugin: none is in {}", looked));
 }
 
 std::optional<std::string> python_package_folder() {
@@ -176,13 +176,13 @@ Status check_named_area(const std::vector<std::string>& settings) {
         const std::string& path = devices.value().size() == 1 ? *folder : device.path;
         const auto refuse = [&](std::string_view why) {
             return Status(Code::kInvalidArgument,
-                          fmt::format("{} {}; `-o nls={}` goes on without {}", path, why, *folder,
+                          fmt::format("{} {}; `-o nls={}` has the program run without {}", path, why, *folder,
                                       device.path == devices.value().front().path ? "staging" : "that device"));
         };
         std::error_code error;
         const fs::file_status facts = fs::status(device.path, error);
         if (facts.type() == fs::file_type::not_found) return refuse("does not exist");
-        if (error) return refuse("cannot be looked at: " + error.message());
+        if (error) return refuse("cannot be examined: " + error.message());
         if (!fs::is_directory(facts)) return refuse("is not a directory");
         if (::access(device.path.c_str(), W_OK | X_OK) != 0) return refuse("cannot be written to");
     }

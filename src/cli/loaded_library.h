@@ -10,7 +10,7 @@ namespace forebay::cli {
 
 // Runs the program to its end, as run_child does, while the dynamic linker lists the libraries of the program and its
 // children. Returns them in the order of loading. Empty: the program loads no libhdf5, or links it statically.
-// kNotFound, kPermissionDenied: there is no such program, or it is not executable.
+// kNotFound, kPermissionDenied: the program does not exist, or it is not executable.
 [[nodiscard]] Result<std::vector<std::string>> hdf5_libraries_of(const std::vector<std::string>& program);
 
 }   // namespace forebay::cli

@@ -17,24 +17,23 @@ namespace {
 
 const std::string kFooter = "For one program:    forebay run -- ./simulation input.nml\n"
                             "For this shell:     eval \"$(forebay env)\"\n"
-                            "Is all well here?   forebay doctor\n"
+                            "Check this node:    forebay doctor\n"
                             "After a crash:      forebay recover\n\n"
                             "Help on a command:  forebay help run\n\n";
 
 int run_command_line(int argc, char** argv) {
     using namespace forebay::cli;
-    CLI::App app{
-        "Node-local staging for HDF5: programs write at node-local speed, the bytes drain to the file behind their "
-        "back.",
-        "forebay"};
+    CLI::App app{"Node-local staging for HDF5: programs write at node-local speed, and forebay drains the bytes to the "
+                 "files in the background.",
+                 "forebay"};
     set_up_help(app);
     app.set_version_flag("-V,--version", fmt::format("forebay {}", kVersion));
     app.footer(kFooter +
-               exit_statuses({{"0", "all is well"},
-                              {"1", "something is not as it should be"},
-                              {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                              {"3", "nobody can tell, as something could not be looked into"}}) +
-               "forebay run and forebay status --check have their own: see their --help.\n");
+               exit_statuses({{"0", "success"},
+                              {"1", "a problem was found"},
+                              {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                              {"3", "unknown: a directory could not be read"}}) +
+               "forebay run and forebay status --check have other exit statuses: see their --help.\n");
     app.require_subcommand(1);
     int exit_status = kExitFine;
     add_run(app, exit_status);
@@ -53,7 +52,7 @@ int run_command_line(int argc, char** argv) {
     add_torture(app, exit_status);
     add_options(app, exit_status);
     add_probe(app, exit_status);
-    app.add_subcommand("help", "What a command does, and its options: forebay help COMMAND");
+    app.add_subcommand("help", "Show the help of a command: forebay help COMMAND");
     const int parsed = parse_command_line(app, argc, argv);
     return parsed != kExitFine ? parsed : exit_status;
 }

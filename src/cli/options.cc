@@ -55,24 +55,23 @@ void print_table(bool all) {
     }
     if (!all)
         fmt::print("\n{}\n",
-                   wrapped(fmt::format("These are the ones that people set. There are {} more: forebay options "
-                                       "--all",
+                   wrapped(fmt::format("These are the common options. There are {} more: forebay options --all",
                                        option_table().size() - shown.size()),
                            0, 0));
     fmt::print("\n{}\n", wrapped("To set one: forebay run -o size=16GiB -- program\n"
                                  "        or: export FOREBAY_SIZE=16GiB\n"
                                  "        or: a line size = \"16GiB\" in the TOML file that FOREBAY_CONFIG names\n"
-                                 "`forebay doctor` shows those that somebody has set.",
+                                 "`forebay doctor` shows the options that are set.",
                                  0, 0));
 }
 
 }   // namespace
 
 void add_options(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("options", "Options with their defaults, ranges and meanings");
+    CLI::App* command = app.add_subcommand("options", "List options with their defaults, ranges and meanings");
     auto markdown = std::make_shared<bool>(false), all = std::make_shared<bool>(false);
     command->add_flag("--all", *all, "List every option, including those for special cases and measurements");
-    command->add_flag("--markdown", *markdown, "As the page docs/options.md");
+    command->add_flag("--markdown", *markdown, "Print the page docs/options.md");
     command->callback([markdown, all, &exit_status] {
         if (*markdown) fmt::print("{}", options_as_markdown());
         else print_table(*all);

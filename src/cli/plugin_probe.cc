@@ -84,7 +84,7 @@ void ask_library(const std::string& path, json& answer) {
     bool threadsafe = false;
     if (is_threadsafe != nullptr && is_threadsafe(&threadsafe) >= 0) answer["library_threadsafe"] = threadsafe;
     if (register_by_name == nullptr || set_auto == nullptr) {
-        answer["plugin_message"] = "this HDF5 is older than 1.12 and knows no connectors";
+        answer["plugin_message"] = "this HDF5 is older than 1.12 and has no connectors";
         return;
     }
     set_auto(kDefaultId, nullptr, nullptr);
@@ -191,8 +191,9 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
     probe.library = library;
     if (WIFSIGNALED(output.value().wait_status)) {
         const int number = WTERMSIG(output.value().wait_status);
-        probe.plugin_message = number == SIGALRM ? fmt::format("loading it did not end within {} seconds", kSecondsMax)
-                                                 : fmt::format("loading it ended the process: {}", ::strsignal(number));
+        probe.plugin_message = number == SIGALRM
+                                   ? fmt::format("it did not load within {} seconds", kSecondsMax)
+                                   : fmt::format("the process that loaded it ended: {}", ::strsignal(number));
         return probe;
     }
     // The last line is the answer. A library may have printed lines before it.
@@ -214,7 +215,7 @@ Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& l
 }
 
 void add_probe(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand(kSubcommand, "Loads the plugin and says how it went; doctor calls it");
+    CLI::App* command = app.add_subcommand(kSubcommand, "Load the plugin and report the result; doctor calls this");
     command->group("");   // internal: no help lists it
     auto plugin = std::make_shared<std::string>();
     auto library = std::make_shared<std::string>();

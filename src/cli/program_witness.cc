@@ -120,7 +120,7 @@ std::vector<std::string> ProgramWitness::remarks(const std::vector<std::string>&
     std::vector<std::string> told = about_libraries();
     const bool explained = !told.empty() || !unswitched_.empty();
     for (const auto& [name, plugin_path] : lacking_)
-        told.push_back(fmt::format("{} had HDF5_PLUGIN_PATH={}: HDF5 finds the plugin only if that names {} too", name,
+        told.push_back(fmt::format("{} had HDF5_PLUGIN_PATH={}: HDF5 finds the plugin only if that also names {}", name,
                                    plugin_path, folder_));
     for (const std::string& name : unswitched_)
         told.push_back(fmt::format("{} was started without HDF5_VOL_CONNECTOR=forebay", name));

@@ -68,7 +68,7 @@ int recover_files(const RecoverRequest& request) {
     };
     what.although_changed = request.changed;
     if (request.accept_moved && where.files.empty()) {
-        fmt::print(stderr, "forebay recover: --accept-moved needs the file\n");
+        fmt::print(stderr, "forebay recover: --accept-moved needs the name of a file\n");
         return kExitUsage;
     }
     what.accept_moved = request.accept_moved;
@@ -88,25 +88,26 @@ int recover_files(const RecoverRequest& request) {
 
 void add_recover(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("recover",
-                                           "Bring files to their last flush from the logs of processes that died");
+                                           "Bring files to their last flush from the logs of dead processes");
     auto request = std::make_shared<RecoverRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all files of all areas of this user on this node");
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
-    command->add_flag("-n,--dry-run", request->dry_run, "Only tell what would be done");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
+    command->add_flag("-n,--dry-run", request->dry_run, "Only show the planned actions");
     command->add_flag("--changed", request->changed,
-                      "Also files that seem to have been written since: what the log has wins");
-    command->add_flag("--accept-moved", request->accept_moved,
-                      "Where the file's device has another number, as its file system was mounted again: "
-                      "it is the one that the program wrote if inode and name are the same");
-    command->add_flag("--all-users", request->all_users, "As root: what all users' processes have left");
-    command->add_flag("--json", request->json, "The report as JSON");
+                      "Also recover files that seem to have been written since then; the bytes of the log win");
+    command->add_flag(
+        "--accept-moved", request->accept_moved,
+        "The file system was mounted again, so the device has another number: accept a file with the same inode "
+        "and name");
+    command->add_flag("--all-users", request->all_users, "The processes of all users (root only)");
+    command->add_flag("--json", request->json, "Print the report as JSON");
     command->footer(
         "Run it on the node where the program ran, after it has ended.\n\n" +
-        exit_statuses({{"0", "all that was asked for is recovered, or there was nothing"},
-                       {"1", "something was left alone, or is in use by a living process; the report says why"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, as something could not be looked into"}}));
+        exit_statuses({{"0", "recovered, or there was nothing to do"},
+                       {"1", "a file was left alone, or a living process uses it; the report says why"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] { exit_status = recover_files(*request); });
 }
 

@@ -22,23 +22,23 @@ std::string headline(const FileReport& file, bool dry_run) {
     switch (file.outcome) {
         case Outcome::kRecovered:
             return fmt::format("{}: {}: {} from the log, now {}{}", dry_run ? "would be recovered" : "recovered",
-                               file.commit_sequence == 0  ? "what this node had staged"
+                               file.commit_sequence == 0  ? "the staged bytes of this node"
                                : file.commit_time_ns == 0 ? "to its last commit"
                                                           : "to its commit of " + local_time(file.commit_time_ns),
                                format_size(file.bytes),
-                               dry_run && file.size == 0 ? "as long as it is" : format_size(file.size),
+                               dry_run && file.size == 0 ? "of unchanged size" : format_size(file.size),
                                dry_run ? ""
                                        : fmt::format(" ({} {})", file.writes, file.writes == 1 ? "write" : "writes"));
         case Outcome::kRolledBack:
-            return fmt::format("{}: it was never flushed, and is as it was when it was opened: {}",
-                               dry_run ? "would be taken back" : "taken back", format_size(file.size));
+            return fmt::format("{}: it was never flushed, and is as it was at its open: {}",
+                               dry_run ? "would be rolled back" : "rolled back", format_size(file.size));
         case Outcome::kComplete:
             return dry_run ? "complete; its log would be removed" : "complete; its log was removed";
         case Outcome::kDiscarded:
-            return fmt::format("{}: {} that only the log held", dry_run ? "would be discarded" : "discarded",
+            return fmt::format("{}: {} that were only in the log", dry_run ? "would be discarded" : "discarded",
                                format_size(file.dropped_bytes));
         case Outcome::kGone:
-            return fmt::format("the file was deleted, also under any other name; its log {}",
+            return fmt::format("the file was deleted, under all its names; its log {}",
                                dry_run ? "would be removed" : "was removed");
         case Outcome::kRefused: return "NOT RECOVERED: " + file.status.message();
         case Outcome::kWaiting:
@@ -82,24 +82,23 @@ std::string report_as_text(const Survey& asked, const recover::Report& report, b
     for (const FileReport& file : report.files) {
         fmt::format_to(out, "{}\n  {}\n", printable(file.path), headline(file, dry_run));
         if (file.outcome != Outcome::kDiscarded && file.dropped_bytes > 0)
-            fmt::format_to(out, "  written after that commit, and dropped: {} in {} {}\n",
+            fmt::format_to(out, "  written after that commit, and discarded: {} in {} {}\n",
                            format_size(file.dropped_bytes), file.dropped_records,
                            file.dropped_records == 1 ? "record" : "records");
         if (file.unchecked_bytes > 0 && file.outcome == Outcome::kRecovered)
-            fmt::format_to(out,
-                           "  of the log, {} have no checksum, and were believed: "
-                           "the machine was not restarted since (option durability=node)\n",
-                           format_size(file.unchecked_bytes));
+            fmt::format_to(
+                out,
+                "  {} of the log have no checksum; they were used, since the machine was not restarted (option "
+                "durability=node)\n",
+                format_size(file.unchecked_bytes));
         if (file.unread_bytes > 0)
-            fmt::format_to(out, "  of the log, {} behind damage could not be read\n", format_size(file.unread_bytes));
+            fmt::format_to(out, "  {} of the log, after damage, could not be read\n", format_size(file.unread_bytes));
         if (file.uncommitted_bytes > 0)
-            fmt::format_to(out, "  {} had reached the file before their commit, for want of room: check the file\n",
+            fmt::format_to(out, "  {} had reached the file before their commit, for lack of room: check the file\n",
                            format_size(file.uncommitted_bytes));
         if (file.restarted && file.outcome == Outcome::kRecovered)
-            fmt::format_to(
-                out, "  the machine was restarted since; what the log lost with that is not known: check the file\n");
-        if (file.mark == recover::Mark::kCleared)
-            fmt::format_to(out, "  HDF5's mark of a file open for writing was cleared\n");
+            fmt::format_to(out, "  the machine was restarted, and the log may have lost bytes: check the file\n");
+        if (file.mark == recover::Mark::kCleared) fmt::format_to(out, "  HDF5's mark of an open file was cleared\n");
         if (file.mark == recover::Mark::kUnreadable)
             fmt::format_to(out, "  its superblock has a wrong checksum, and was left as it is\n");
         if (const std::string todo = recover::advice(file); !todo.empty())
@@ -114,14 +113,15 @@ std::string report_as_text(const Survey& asked, const recover::Report& report, b
     if (report.files.empty() && report.refused.empty() && report.removed.empty() && report.living.empty()) {
         // A complete survey is needed for this answer.
         fmt::format_to(out, "{}",
-                       asked.unseen.empty() ? "Nothing was left behind" : "Nothing was found that was left behind");
+                       asked.unseen.empty() ? "There are no staged bytes of dead processes"
+                                            : "No staged bytes of dead processes were found");
         if (asked.names_files())
             for (const recover::Wanted& file : wanted(asked)) fmt::format_to(out, " of {}", printable(file.path));
         fmt::format_to(out, " in");
         for (const std::string& each : asked.nls()) fmt::format_to(out, " {}", printable(each));
         fmt::format_to(out, ".\n");
     }
-    if (!asked.others.empty()) fmt::format_to(out, "Not asked about: the logs of {}.\n", fmt::join(asked.others, ", "));
+    if (!asked.others.empty()) fmt::format_to(out, "Not included: the logs of {}.\n", fmt::join(asked.others, ", "));
     text += unseen_as_text(asked.unseen);
     return text;
 }

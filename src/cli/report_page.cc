@@ -89,7 +89,7 @@ std::string picture(const Report& report) {
         kWidth, height);
     svg += fmt::format("<rect x=\"0\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" fill=\"var(--compute)\"/>\n", top, kWidth,
                        kLane);
-    svg += lane(line.waiting, top, 1, "wait", "The program; coloured where it waits for files that it writes");
+    svg += lane(line.waiting, top, 1, "wait", "The program; in colour while it waits for files that it writes");
     top += kLane + kGap;
     if (written > 0) {
         svg += lane(line.written_bytes, top, written, "write",
@@ -131,8 +131,8 @@ std::string files_table(const std::vector<ledger::FileCounters>& files) {
     }
     std::string html = "<h2>Files that were written</h2>\n";
     if (by_path.empty()) return html + "<p class=\"faint\">None went through forebay.</p>\n";
-    html += "<div class=\"wide\"><table><tr><th>file</th><th>staged</th><th>drained</th><th>overwritten before</th>"
-            "<th>past the log</th><th>read back</th><th>writes in</th><th>writes out</th><th>waited</th></tr>\n";
+    html += "<div class=\"wide\"><table><tr><th>file</th><th>staged</th><th>drained</th><th>superseded</th>"
+            "<th>bypassed the log</th><th>read back</th><th>writes in</th><th>writes out</th><th>waited</th></tr>\n";
     for (const auto& [path, file] : by_path)
         html += fmt::format("<tr><td><code>{}</code>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
                             "<td>{}</td><td>{}</td><td>{:.2f} s</td></tr>\n",
@@ -171,16 +171,16 @@ std::string reasons_table(const RunSummary& summary) {
     reasons.erase("forwarded");   // a staging server stages it
     for (const auto& [reason, count] : cache_totals(summary.statistics).aside) reasons["cache: " + reason] += count;
     if (reasons.empty()) return {};
-    std::string html = "<h2>Files that were left alone, and why</h2>\n<table><tr><th>reason</th><th>files</th></tr>\n";
+    std::string html = "<h2>Files that were not staged, and why</h2>\n<table><tr><th>reason</th><th>files</th></tr>\n";
     for (const auto& [reason, count] : reasons)
         html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escaped(reason), count);
-    return html + "</table>\n<p class=\"faint\">What each reason means: docs/statistics.md, “Why a file was not "
-                  "staged”.</p>\n";
+    return html +
+           "</table>\n<p class=\"faint\">docs/statistics.md, “Why a file was not staged”, explains the reasons.</p>\n";
 }
 
 std::string advice_list(const std::vector<Advice>& advice) {
-    std::string html = "<h2>What could be better</h2>\n";
-    if (advice.empty()) return html + "<p>The figures of this run show nothing.</p>\n";
+    std::string html = "<h2>Suggestions</h2>\n";
+    if (advice.empty()) return html + "<p>The figures of this run suggest no change.</p>\n";
     html += "<ul>\n";
     for (const Advice& one : advice)
         html += fmt::format("<li>{} {}{}</li>\n", escaped(one.finding), escaped(one.action),
@@ -200,7 +200,7 @@ std::string as_page(const Report& report) {
     for (const std::string& lost : not_drained(report.summary))
         html += fmt::format("<p class=\"bad\">Not drained: {}</p>\n", escaped(lost));
     for (const std::string& gap : gaps(report.summary))
-        html += fmt::format("<p class=\"bad\">Not in the figures: {}</p>\n", escaped(gap));
+        html += fmt::format("<p class=\"bad\">Missing in the figures: {}</p>\n", escaped(gap));
     for (const std::string& remark : report.summary.remarks) html += fmt::format("<p>{}</p>\n", escaped(remark));
     html += cards(report, sum);
     html += "<h2>Time line</h2>\n" + picture(report);
@@ -211,7 +211,7 @@ std::string as_page(const Report& report) {
     html += fmt::format("<p class=\"faint\">{} written to the files at {}. Figures as JSON: report.json; every write, "
                         "read and wait: trace.jsonl.</p>\n</body></html>\n",
                         format_size(sum.drained + sum.through),
-                        report.target_bytes_per_s > 0 ? size(report.target_bytes_per_s) + "/s" : "a speed not known");
+                        report.target_bytes_per_s > 0 ? size(report.target_bytes_per_s) + "/s" : "an unknown speed");
     return html;
 }
 

@@ -93,16 +93,15 @@ int run_program(const RunRequest& request) {
 }   // namespace
 
 void add_run(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("run",
-                                           "Run a program with forebay switched on: forebay run -- PROGRAM ARGUMENTS");
-    command->footer(exit_statuses({{"0", "the program returned 0, and all that was staged is in the files"},
+    CLI::App* command = app.add_subcommand("run", "Run a program with forebay: forebay run -- PROGRAM ARGUMENTS");
+    command->footer(exit_statuses({{"0", "the program returned 0, and all staged bytes are in the files"},
                                    {"N", "the program's own exit status"},
                                    {"128+N", "signal N ended the program"},
-                                   {"74", "the program returned 0, but staged bytes did not reach their file"},
-                                   {"1", "--compare: results differ, or the program wrote elsewhere"},
+                                   {"74", "the program returned 0, but some staged bytes are not in their file"},
+                                   {"1", "--compare: the results differ, or the program wrote outside of its copy"},
                                    {"2", "the command line or an option is wrong"},
                                    {"126", "the program cannot be executed"},
-                                   {"127", "there is no such program"}}));
+                                   {"127", "the program does not exist"}}));
     command->positionals_at_end();   // from the program's name on, every argument is the program's
     auto request = std::make_shared<RunRequest>();
     command
@@ -112,29 +111,29 @@ void add_run(CLI::App& app, int& exit_status) {
     add_nls_option(*command, request->settings);
     command->get_option("--nls")->check(
         [](const std::string& folder) { return check_named_area({"nls=" + folder}).message(); }, "");
-    command->add_flag("-q,--quiet", request->quiet, "No summary, unless bytes were not drained");
+    command->add_flag("-q,--quiet", request->quiet, "No summary, unless staged bytes are not in their file");
     command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output")
         ->type_name("FILE");
     CLI::Option* report = command->add_option(
-        "--report", request->report, "Write a page about the run, report.html, and its figures to this folder");
+        "--report", request->report, "Write a page about the run (report.html) and its figures to this folder");
     report->type_name("DIR");
     CLI::Option* compares = command->add_flag(
         "--compare", request->compares,
-        "Run the program natively, too, each time in a fresh copy of its folder, and compare times and results");
+        "Also run the program natively, each time in a fresh copy of its folder, and compare times and results");
     report->excludes(compares);
     command
         ->add_option("--folder", request->comparison.folder,
                      "The folder that the program works in and writes to; default: the working directory")
         ->type_name("DIR")
         ->needs(compares);
-    command->add_option("--copies", request->comparison.copies, "Where the copies are made; default: beside the folder")
+    command->add_option("--copies", request->comparison.copies, "Folder for the copies; default: beside the original")
         ->type_name("DIR")
         ->needs(compares);
-    command->add_option("--runs", request->comparison.runs, "Runs of each kind, by turns, 1 to 1000; default: 1")
+    command->add_option("--runs", request->comparison.runs, "Number of runs of each kind, 1 to 1000; default: 1")
         ->type_name("N")
         ->check(CLI::Range(1U, 1000U).description(""))
         ->needs(compares);
-    command->add_flag("--keep", request->comparison.keep, "The copies stay")->needs(compares);
+    command->add_flag("--keep", request->comparison.keep, "Keep the copies")->needs(compares);
     command->add_option("PROGRAM", request->program, "The program and its arguments; -- may stand before it")
         ->required();
     command->callback([request, &exit_status] { exit_status = run_program(*request); });

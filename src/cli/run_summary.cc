@@ -99,14 +99,14 @@ std::size_t process_count(const RunSummary& summary) {
 
 std::vector<std::string> gaps(const RunSummary& summary) {
     std::vector<std::string> gaps;
-    if (!summary.unknown.empty()) gaps.push_back("what went through forebay is not known: " + summary.unknown);
+    if (!summary.unknown.empty()) gaps.push_back("the files of forebay are unknown: " + summary.unknown);
     for (const std::string& process : summary.statistics.without_figures) gaps.push_back("no figures of " + process);
     for (const ProcessStatistics& process : summary.statistics.processes)
         if (process.runs)
-            gaps.push_back(fmt::format("process {}{} still runs: its figures are those so far", process.pid,
+            gaps.push_back(fmt::format("process {}{} still runs: its figures are not final", process.pid,
                                        process.name.empty() ? "" : fmt::format(" ({})", process.name)));
     if (summary.statistics.unreadable_lines > 0)
-        gaps.push_back(fmt::format("{} of the statistics could not be read",
+        gaps.push_back(fmt::format("{} of the statistics are not readable",
                                    counted(summary.statistics.unreadable_lines, "line", "lines")));
     return gaps;
 }
@@ -116,7 +116,7 @@ std::vector<std::string> not_drained(const RunSummary& summary) {
     for (const ledger::FileCounters& file : all_files(summary)) {
         if (!ledger::is_outstanding(file) && file.error == 0) continue;
         std::string line = file.pending > 0 ? fmt::format("{}: {} not drained", file.path, format_size(file.pending))
-                                            : file.path + ": it has not got its size, or may not be on its device";
+                                            : file.path + ": its size is not set, or it may not be on its device";
         if (file.error != 0) line += ": " + ledger::error_text(file.error);
         for (const ledger::ProcessView& process : summary.left_behind)
             for (const ledger::FileCounters& left : process.files)
@@ -138,7 +138,7 @@ std::string as_text(const RunSummary& summary) {
         // `gaps` reports this case first.
     } else if (summary.statistics.begun.empty() && files.empty() && summary.statistics.processes.empty()) {
         line("no HDF5 file went through forebay" +
-             std::string(summary.remarks.empty() ? " (forebay doctor tells whether it can be loaded)" : ""));
+             std::string(summary.remarks.empty() ? " (forebay doctor says whether a program can load it)" : ""));
     } else {
         line(fmt::format("{}: {} staged, {} drained, {} superseded, {} written through",
                          counted(distinct_files(files), "file", "files"), format_size(sum.staged),
@@ -150,8 +150,7 @@ std::string as_text(const RunSummary& summary) {
             in_seconds(sum.stage_ns), in_seconds(sum.stall_ns), in_seconds(sum.close_ns));
         // For parallel processes a sum of times is not elapsed time.
         if (processes > 1)
-            line(fmt::format("added up over {} processes: {}; the run took {:.2f} s", processes, times,
-                             summary.elapsed_s));
+            line(fmt::format("sum over {} processes: {}; the run took {:.2f} s", processes, times, summary.elapsed_s));
         else line(fmt::format("time {}, of {:.2f} s", times, summary.elapsed_s));
     }
     for (const std::string& remark : summary.remarks) line(remark);
@@ -170,13 +169,14 @@ std::string as_text(const RunSummary& summary) {
         reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
     if (!reasons.empty()) line("stepped aside, files by reason: " + reasons);
     if (sum.guarantee_given_up > 0)
-        line(fmt::format("{} drained before their commit for want of room: a crash then would have mixed two states",
-                         format_size(sum.guarantee_given_up)));
+        line(fmt::format(
+            "{} drained before their commit for lack of room: a crash at that time would have mixed two states",
+            format_size(sum.guarantee_given_up)));
     for (const std::string& gap : missing) line(gap);
     for (const std::string& file : not_drained(summary)) line("NOT DRAINED: " + file);
     if (sum.pending > 0)
-        line("the staged bytes are kept in the log on the staging area: "
-             "`forebay recover` brings the files to their last flush");
+        line("the staged bytes stay in the log on the staging area: `forebay recover` brings the files to their "
+             "last flush");
     return text;
 }
 

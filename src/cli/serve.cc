@@ -104,7 +104,7 @@ Status recover_earlier(const area::StagingArea& area) {
     const auto recovered = recover::recover(areas, what, outside.value());
     if (!recovered) return recovered.status();
     for (const recover::FileReport& file : recovered.value().files)
-        report(fmt::format("{}: an earlier process had staged it; {}", file.path,
+        report(fmt::format("{}: an earlier process staged it; {}", file.path,
                            file.status.is_ok() ? "it is at its last flush" : file.status.message()));
     return Status::ok();
 }
@@ -117,10 +117,10 @@ int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_
     const Status served = server.run(end.number());
     if (!served) report(served.message());
     else end.take();
-    report("ending: nobody is admitted any more, and open files are waited for");
+    report("ending: the server accepts no new clients, and waits for open files");
     server.await_sessions();
     if (const auto cached = server.cached(); cached && cached->files > 0)
-        report(fmt::format("programs elsewhere have read {} through the read cache, and {} of that from the files",
+        report(fmt::format("other programs have read {} through the read cache, and {} of that from the files",
                            format_size(cached->hit_bytes + cached->missed_bytes), format_size(cached->fetched_bytes)));
     return served ? kExitFine : kExitProblem;
 }
@@ -154,7 +154,7 @@ int run_server(const ServeRequest& request) {
 void add_serve(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("serve", "Stage files for programs that name this server (option server)");
     auto request = std::make_shared<ServeRequest>();
-    command->add_option("--listen", request->listen, "Where programs find it: unix:PATH, or HOST:PORT")
+    command->add_option("--listen", request->listen, "The address of the server: unix:PATH, or HOST:PORT")
         ->type_name("ADDRESS")
         ->required();
     auto settings = std::shared_ptr<std::vector<std::string>>(request, &request->settings);
@@ -166,22 +166,23 @@ void add_serve(CLI::App& app, int& exit_status) {
     command
         ->add_option_function<std::string>(
             "--size", [settings](const std::string& size) { settings->push_back("size=" + size); },
-            "Most space that all logs together take there")
+            "Maximum size of all logs together")
         ->type_name("SIZE");
     command
         ->add_option(
             "--clients-max", request->clients_max,
-            "Most clients that write at a time: each file that a rank writes is one, and has its part of the space")
+            "Maximum number of clients that write at a time. Each file that a rank writes counts as one, and has "
+            "its part of the space")
         ->type_name("N")
         ->check(CLI::Range(std::size_t{1}, kClientsMost).description(""))
         ->capture_default_str();
     command->footer(
-        "It serves programs of its own user: on this machine, and on others that have its key (option server_key).\n"
-        "SIGTERM: it refuses new programs, waits until files open for writing are closed, and ends. A second\n"
-        "one ends it at once; what was flushed is recovered by the next server in the same staging area, or by\n"
-        "`forebay recover`.\n\n" +
-        exit_statuses({{"0", "it was told to end, and all files are whole"},
-                       {"1", "it could not serve, and says why"},
+        "The server accepts programs of its own user, on this machine and on others that have its key (option "
+        "server_key). After SIGTERM it refuses new programs, waits until the files open for writing are closed, and "
+        "ends. A second SIGTERM ends it at once. Then the next server in the same staging area, or `forebay recover`, "
+        "recovers the flushed bytes.\n\n" +
+        exit_statuses({{"0", "the server ended after a signal, and all files are complete"},
+                       {"1", "the server failed, and says why"},
                        {"2", "the command line or an option is wrong"}}));
     command->callback([request, &exit_status] { exit_status = run_server(*request); });
 }

@@ -86,8 +86,8 @@ class Surveying {
 
     Result<Survey> operator()() {
         if (question_.all_users && ::geteuid() != 0)
-            return Status(Code::kInvalidArgument, "--all-users is for root: only root and the user may look into the "
-                                                  "staging areas of a user");
+            return Status(Code::kInvalidArgument,
+                          "--all-users is for root: only root and the user may read the staging areas of a user");
         FOREBAY_TRY(sort_names());
         if (question_.tells) tell_no_areas();
         if (!question_.nls.empty()) add_named(absolute_path(question_.nls), std::nullopt);
@@ -122,7 +122,7 @@ class Surveying {
                                             static_cast<std::uint64_t>(facts.st_ino)};
                 survey_.files.push_back({identity, path});
             } else if (question_.files_only) {
-                return {Code::kInvalidArgument, path + " is a directory: name files"};
+                return {Code::kInvalidArgument, path + " is a directory: name a file"};
             } else {
                 sort_directory(canonical(name));
             }
@@ -153,7 +153,7 @@ class Surveying {
             std::error_code error;
             if (!one.user && one.nls != canonical(options_.nls) && fs::is_directory(one.nls, error) &&
                 users_in(one.nls).empty())
-                fmt::print(stderr, "forebay: {} is no staging area: nothing was ever staged there\n",
+                fmt::print(stderr, "forebay: {} is not a staging area: nothing was ever staged there\n",
                            printable(one.nls));
         }
     }
@@ -190,7 +190,8 @@ class Surveying {
         const bool concerned = std::any_of(survey_.files.begin(), survey_.files.end(),
                                            [&](const recover::Wanted& file) { return may_write(user, file.path); });
         if (named || concerned)
-            survey_.unseen.push_back(fmt::format("the staging areas of {}: only that user and root may", who));
+            survey_.unseen.push_back(fmt::format("the staging areas of {}: only that user and root may read them",
+                                                 who));
         else if (!survey_.names_files()) survey_.others.push_back(who);
     }
 
@@ -249,10 +250,9 @@ class Surveying {
                     (void)area::note_area(options_, area.nls);   // a process has just arrived
                 break;
             case AreaState::kElsewhere:
-                survey_.unseen.push_back(
-                    fmt::format("the staging area {}: its file system is not to be seen there from here; "
-                                "if it is gone for good, remove {}",
-                                area.nls, area.entry));
+                survey_.unseen.push_back(fmt::format(
+                    "the staging area {}: its file system is not mounted there now; if it is gone for good, remove {}",
+                    area.nls, area.entry));
                 break;
         }
     }
@@ -295,13 +295,11 @@ Result<Survey> survey(const Question& question) {
 
 std::string unseen_as_text(const std::vector<std::string>& unseen) {
     std::string text;
-    for (const std::string& one : unseen) fmt::format_to(std::back_inserter(text), "not looked into: {}\n", one);
+    for (const std::string& one : unseen) fmt::format_to(std::back_inserter(text), "not read: {}\n", one);
     return text;
 }
 
-Status no_such_file(const std::string& path) {
-    return {Code::kInvalidArgument, path + ": there is no such file or directory"};
-}
+Status no_such_file(const std::string& path) { return {Code::kInvalidArgument, path + ": no such file or directory"}; }
 
 int exit_status(const Status& failure) { return failure.code() == Code::kInvalidArgument ? kExitUsage : kExitProblem; }
 

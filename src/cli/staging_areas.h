@@ -59,7 +59,7 @@ struct Survey {
 // names it.
 [[nodiscard]] Result<LoadedOptions> options_here();
 
-// Returns a line "not looked into: …" for each.
+// Returns a line "not read: …" for each.
 [[nodiscard]] std::string unseen_as_text(const std::vector<std::string>& unseen);
 // The error for a name that is neither a file nor in any log: kInvalidArgument, in every command.
 [[nodiscard]] Status no_such_file(const std::string& path);

@@ -211,8 +211,7 @@ void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>&
         const auto tally = begun.tally.empty() ? Result<area::TallyView>(Status(Code::kNotFound, "none"))
                                                : area::read_tally(begun.tally);
         if (!tally) {
-            if (own == told.end())
-                statistics.without_figures.push_back(who + ": it left none, and has not ended by itself");
+            if (own == told.end()) statistics.without_figures.push_back(who + ": it left none, and was killed");
             continue;
         }
         processes.push_back(process_of(tally.value(), own == told.end() ? nullptr : &*own));
@@ -220,7 +219,7 @@ void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>&
         if (processes.back().ended_itself || processes.back().runs) continue;
         if (tally.value().files_written > 0 && std::ranges::none_of(left_behind, is_it))
             statistics.without_figures.push_back(
-                fmt::format("{}: it ended with {} open for writing, and its log is gone", who,
+                fmt::format("{}: it was killed with {} open for writing, and its log is gone", who,
                             tally.value().files_written == 1 ? "a file" : "files"));
     }
     for (ProcessStatistics& process : told)

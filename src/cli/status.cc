@@ -199,29 +199,28 @@ int watch(const StatusRequest& request) {
 }   // namespace
 
 void add_status(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("status",
-                                           "What is staged, what is drained, and what died processes left behind");
+    CLI::App* command = app.add_subcommand("status", "Show staged and drained bytes, and the logs of dead processes");
     auto request = std::make_shared<StatusRequest>();
     command->add_flag("-w,--watch", request->watch,
-                      "Show it again every second, until interrupted; TERM=dumb: one below the other");
-    command->add_flag("--json", request->json, "As JSON; with --watch one object per line");
-    command->add_flag("--prometheus", request->prometheus, "As metrics, in the text format of Prometheus")
+                      "Update it every second, until interrupted; TERM=dumb: one below the other");
+    command->add_flag("--json", request->json, "Print JSON; with --watch one object per line");
+    command->add_flag("--prometheus", request->prometheus, "Print metrics in the text format of Prometheus")
         ->excludes("--json")
         ->excludes("--watch");
-    command->add_flag("--check", request->check, "Tell by the exit status")->excludes("--watch");
-    command->add_flag("--all-users", request->all_users, "As root: the processes of all users");
+    command->add_flag("--check", request->check, "Set the exit status (see below)")->excludes("--watch");
+    command->add_flag("--all-users", request->all_users, "The processes of all users (root only)");
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
     command->footer(
-        exit_statuses({{"0", "it was shown"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "something could not be looked into"}}) +
+        exit_statuses({{"0", "shown"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "a directory could not be read"}}) +
         "\nWith --check:\n" +
-        "    0  the files have all that was staged\n"
-        "    1  a dead process left something behind, or a living one cannot write\n"
-        "    3  nobody can tell, as something could not be looked into\n"
-        "    4  staged bytes of living processes are on their way\n");
+        "    0  the files have all staged bytes\n"
+        "    1  a dead process left staged bytes, or a living one cannot write them\n"
+        "    3  unknown: a directory could not be read\n"
+        "    4  living processes still drain staged bytes\n");
     command->callback([request, &exit_status] {
         if (request->watch) {
             exit_status = watch(*request);

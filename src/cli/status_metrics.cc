@@ -62,28 +62,28 @@ std::string status_as_metrics(const Sample& now) {
     }
 
     Metrics metrics;
-    metrics.begin("files", "Files that are staged on this node, by what becomes of them.");
+    metrics.begin("files", "Files that are staged on this node, by state.");
     for (std::size_t i = 0; i < by_state.size(); ++i)
         metrics.sample("state", state_name(static_cast<FileState>(i)), by_state[i]);
-    metrics.begin("processes", "Processes that stage files, or have died and left something.");
+    metrics.begin("processes", "Processes that stage files, or died and left staged bytes.");
     metrics.sample("state", "alive", alive);
     metrics.sample("state", "dead", dead);
     metrics.one("pending_bytes", "Staged bytes of living processes that are not in their file yet.", pending);
-    metrics.one("held_bytes", "Of those, bytes that wait for the next commit.", held);
+    metrics.one("held_bytes", "Pending bytes that wait for the next commit.", held);
     metrics.one("oldest_pending_seconds", "Age of the oldest byte that is not in its file yet.", oldest_s);
-    metrics.one("left_behind_bytes", "Staged bytes of dead processes: forebay recover brings them home.", left_behind);
+    metrics.one("left_behind_bytes", "Staged bytes of dead processes, for forebay recover.", left_behind);
     metrics.one("log_bytes", "Space that logs take on the staging areas.", log);
     metrics.one("log_capacity_bytes", "Space that the logs of living processes may take.", capacity);
-    metrics.one("unseen", "What could not be looked into.",
+    metrics.one("unseen", "Staging areas and processes that could not be read.",
                 static_cast<double>(now.unseen.size() + now.scan.skipped.size()));
     if (now.caches.empty()) return std::move(metrics).text();
     metrics.begin("read_cache_stored_bytes", "Bytes in the read cache of a staging area.");
     for (const CacheView& cache : now.caches)
         metrics.sample("area", cache.path, static_cast<double>(cache.account.stored_bytes));
-    metrics.begin("read_cache_capacity_bytes", "Bytes that it may hold.");
+    metrics.begin("read_cache_capacity_bytes", "Bytes that the read cache may hold.");
     for (const CacheView& cache : now.caches)
         metrics.sample("area", cache.path, static_cast<double>(cache.account.capacity_bytes));
-    metrics.begin("read_cache_files", "Files of which it holds something.");
+    metrics.begin("read_cache_files", "Files in the read cache.");
     for (const CacheView& cache : now.caches)
         metrics.sample("area", cache.path, static_cast<double>(cache.replicas.size()));
     return std::move(metrics).text();

@@ -117,7 +117,7 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
     if (const std::string reasons = reasons_of(sum.aside); !reasons.empty())
         fmt::format_to(out, "    stepped aside: {}\n", reasons);
     if (sum.guarantee_given_up > 0)
-        fmt::format_to(out, "    {} drained before their commit for want of room\n",
+        fmt::format_to(out, "    {} drained before their commit for lack of room\n",
                        format_size(sum.guarantee_given_up));
     if (sum.error != 0) fmt::format_to(out, "    ERROR: {}\n", ledger::error_text(sum.error));
 }
@@ -129,12 +129,11 @@ void append_file(std::string& text, const FileView& file, const Sample& now, con
     const bool counted = std::any_of(file.members.begin(), file.members.end(),
                                      [](const FileMember& member) { return member.counters != nullptr; });
     if (counted) append_counters(text, file, now, before, screen);
-    else fmt::format_to(out, "    only its log tells of it: no counters\n");
+    else fmt::format_to(out, "    no counters, only a log\n");
     if (file.state == FileState::kLeftBehind)
-        fmt::format_to(out,
-                       "    left behind by a process that died: `forebay recover` brings the file to its last flush\n");
+        fmt::format_to(out, "    left by a dead process: `forebay recover` brings the file to its last flush\n");
     if (file.state == FileState::kDrained)
-        fmt::format_to(out, "    its process ended without closing it; all that was staged is in the file\n");
+        fmt::format_to(out, "    its process ended without closing it; all staged bytes are in the file\n");
 }
 
 void append_process(std::string& text, const ledger::ProcessView& process) {
@@ -146,7 +145,7 @@ void append_process(std::string& text, const ledger::ProcessView& process) {
                    process.alive ? "" : " (dead)", process.files_opened, process.files_staged, format_size(used),
                    format_size(process.size));
     if (process.files_without_slot > 0)
-        fmt::format_to(out, "  {} more files than its table holds have been open\n", process.files_without_slot);
+        fmt::format_to(out, "  {} more files were open, without counters\n", process.files_without_slot);
     if (process.aside[kForwarded] > 0)
         fmt::format_to(out, "  staged by a server: {} files\n", process.aside[kForwarded]);
     if (const std::string reasons = reasons_of(process.aside); !reasons.empty())
@@ -288,8 +287,8 @@ std::string status_as_text(const Sample& now, const Sample* before, const Screen
     for (const CacheView& cache : now.caches)
         rest += fmt::format("read cache {}: {}\n{}", cache.path, cache_summary(cache), devices_as_text(cache));
     for (const std::string& skipped : now.scan.skipped) rest += fmt::format("not read: {}\n", skipped);
-    for (const std::string& unseen : now.unseen) rest += fmt::format("not looked into: {}\n", unseen);
-    if (!now.others.empty()) rest += fmt::format("Not asked about: the logs of {}.\n", fmt::join(now.others, ", "));
+    for (const std::string& unseen : now.unseen) rest += fmt::format("not read: {}\n", unseen);
+    if (!now.others.empty()) rest += fmt::format("Not included: the logs of {}.\n", fmt::join(now.others, ", "));
     const std::string total = files.size() > 1 ? total_line(views, now, before) : "";
     return fitted(total, files, processes, rest, screen);
 }

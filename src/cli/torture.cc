@@ -37,8 +37,8 @@ int hand_over(const std::vector<std::string>& arguments) {
 }   // namespace
 
 void add_torture(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("torture", "Kill programs on this storage and make their calls fail, "
-                                                      "again and again, and check what becomes of their files");
+    CLI::App* command = app.add_subcommand(
+        "torture", "Kill programs on this storage, make their calls fail, and check their files after each recovery");
     // That program parses all further arguments, --help too.
     command->set_help_flag();
     command->prefix_command();

@@ -34,22 +34,22 @@ std::string verdict(const std::vector<recover::VerifiedDirectory>& directories, 
     const auto damaged = std::count_if(directories.begin(), directories.end(),
                                        [](const auto& directory) { return !is_sound(directory); });
     if (damaged > 0)
-        return fmt::format("Verdict: {} of {} process directories cannot be read in full.", damaged,
+        return fmt::format("Verdict: {} of {} process directories cannot be read completely.", damaged,
                            directories.size());
-    if (!asked.unseen.empty()) return "Verdict: none, as something could not be looked into.";
-    return directories.empty() ? "Verdict: nothing was left behind."
-                               : "Verdict: all that dead processes left can be read.";
+    if (!asked.unseen.empty()) return "Verdict: none, since a directory could not be read.";
+    return directories.empty() ? "Verdict: there are no logs of dead processes."
+                               : "Verdict: all logs of dead processes can be read.";
 }
 
 void print_verified(const std::vector<recover::VerifiedDirectory>& directories, const Survey& asked) {
     if (directories.empty())
         fmt::print("{} {}{}.\n", asked.unseen.empty() ? "No process has logs in" : "No logs were found in",
-                   fmt::join(asked.nls(), ", "), asked.names_files() ? " of what was named" : "");
+                   fmt::join(asked.nls(), ", "), asked.names_files() ? " of the named files" : "");
     fmt::print("{}", unseen_as_text(asked.unseen));
     for (const recover::VerifiedDirectory& directory : directories) {
         fmt::print("{}\n", directory.path);
         if (!directory.refused) fmt::print("  NOT READ: {}\n", directory.refused.message());
-        if (directory.alive) fmt::print("  process {} is at work: not looked into\n", directory.pid);
+        if (directory.alive) fmt::print("  process {} is alive: not checked\n", directory.pid);
         for (const recover::VerifiedLog& log : directory.logs) {
             fmt::print("  {}\n    {} {}, {}, in {} {}; {} without a checksum\n",
                        log.path.empty() ? "(nothing written)" : log.path, log.records,
@@ -162,18 +162,18 @@ int verify(const VerifyRequest& request) {
 
 void add_verify(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand(
-        "verify", "Check the logs and undo journals that dead processes left: headers, tables, checksums");
+        "verify", "Check the logs and undo journals of dead processes: headers, tables, checksums");
     auto request = std::make_shared<VerifyRequest>();
     command->add_option("WHAT", request->names,
                         "Files, or staging areas; default: all areas of this user on this node");
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
-    command->add_flag("--all-users", request->all_users, "As root: what all users' processes have left");
-    command->add_flag("--json", request->json, "As JSON");
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
+    command->add_flag("--all-users", request->all_users, "The processes of all users (root only)");
+    command->add_flag("--json", request->json, "Print JSON");
     command->footer(
-        exit_statuses({{"0", "all of it can be read"},
-                       {"1", "something cannot"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, as something could not be looked into"}}));
+        exit_statuses({{"0", "all of them can be read"},
+                       {"1", "some cannot"},
+                       {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+                       {"3", "unknown: a directory could not be read"}}));
     command->callback([request, &exit_status] { exit_status = verify(*request); });
 }
 

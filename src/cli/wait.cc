@@ -142,7 +142,7 @@ class Look {
                          const area::ProcessIdentity& owner) {
         const std::string bytes = file.pending > 0 ? fmt::format("{}: {} are not in the file yet", wanted.path,
                                                                  format_size(file.pending))
-                                                   : wanted.path + ": it has not got its size yet";
+                                                   : wanted.path + ": its size is not set yet";
         if (file.error == 0) return note(Kind::kAlive, wanted.path, bytes, file.pending);
         const std::pair key{path, wanted.path};
         failing_[key] = file.drained;
@@ -196,7 +196,7 @@ class Look {
             if (wanted == nullptr || listed.contains(wanted->path)) continue;
             any = true;
             note(Kind::kAlive, wanted->path,
-                 fmt::format("{}: process {}, which has too many files open for its table, has a log of it",
+                 fmt::format("{}: process {} has a log of it, but no counters, since it has too many files open",
                              wanted->path, owner.pid));
         }
         if (!any && !ledger) unknown(ledger);
@@ -208,7 +208,7 @@ class Look {
         if (empty_.contains(path)) return;
         const auto died = [&](const recover::Wanted& wanted) {
             note(Kind::kDead, wanted.path,
-                 fmt::format("{}: process {} died and left a log of it in {}: `forebay recover {}`", wanted.path,
+                 fmt::format("{}: process {} died and left a log of it in {}: run `forebay recover {}`", wanted.path,
                              owner.pid, path, wanted.path));
         };
         const std::size_t before = pending_.size();
@@ -261,7 +261,7 @@ Status make_durable(const recover::Wanted& file) {
         const auto identity = io::identify(descriptor, path);
         if (!identity) outcome = identity.status();
         else if (expected != nullptr && identity.value() != *expected)
-            outcome = {Code::kNotFound, path + ": another file has taken its place meanwhile"};
+            outcome = {Code::kNotFound, path + ": another file took its place during the wait"};
         else if (::fsync(descriptor) != 0 && (expected != nullptr || errno != EINVAL))
             outcome = Status::from_errno(errno, "sync " + path);
         ::close(descriptor);
@@ -282,7 +282,7 @@ int complain_of_wait(const std::vector<Pending>& pending, int exit_status) {
     std::set<std::string> told;
     for (const Pending& one : pending)
         if (told.insert(one.text).second)
-            complain_of_wait(one.kind == Pending::Kind::kUnknown ? "cannot tell whether anything is staged: " + one.text
+            complain_of_wait(one.kind == Pending::Kind::kUnknown ? "unknown whether bytes are staged: " + one.text
                                                                  : one.text);
     return exit_status;
 }
@@ -386,24 +386,25 @@ int wait(const WaitRequest& request) {
 }   // namespace
 
 void add_wait(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand(
-        "wait", "Wait until nothing of some files is staged any more, and they are on their device");
+    CLI::App* command = app.add_subcommand("wait",
+                                           "Wait until files have all their staged bytes, and are on their device");
     auto request = std::make_shared<WaitRequest>();
     command->add_option("FILE", request->names, "The files")->required();
-    command->add_option("--nls", request->nls, "A staging area to look in, too")->type_name("DIR");
-    command->add_option("--timeout", request->timeout, "Give up after so long: 30s, 5m, 2h; a number means seconds")
+    command->add_option("--nls", request->nls, "Also search this staging area")->type_name("DIR");
+    command->add_option("--timeout", request->timeout, "Give up after this time: 30s, 5m, 2h; a number means seconds")
         ->type_name("TIME")
         ->check(why_no_duration);
-    command->add_flag("-q,--quiet", request->quiet, "Say nothing when all is well, and show no progress");
+    command->add_flag("-q,--quiet", request->quiet, "Print only problems, and no progress");
     command->add_flag("--no-sync", request->no_sync,
-                      "Do not sync the files at the end: they hold everything, but a loss of power may take it");
+                      "Do not sync the files at the end: a loss of power may take their last bytes");
     command->footer(
-        "Of this node only. A file counts from the moment that all that "
-        "was staged of it is in it; what is written later is not waited for.\n\n" +
-        exit_statuses({{"0", "the files hold everything, synced"},
-                       {"1", "a process died and left something, one cannot write, the time is over, or a sync failed"},
-                       {"2", "the command line or an option is wrong, or there is no such file or staging area"},
-                       {"3", "nobody can tell, for the reason given"}}));
+        "The command sees the logs of this node only. It does not wait for bytes that are written after it found "
+        "a file complete.\n\n" +
+        exit_statuses(
+            {{"0", "the files have all staged bytes, and are synced"},
+             {"1", "a process died and left staged bytes, a process cannot write, the time is over, or a sync failed"},
+             {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
+             {"3", "unknown, for the reason given"}}));
     command->callback([request, &exit_status] {
         request->timeout_ns = parse_duration(request->timeout);
         exit_status = wait(*request);

@@ -195,8 +195,9 @@ Status Grouped::give_back(const Status& outcome) {
 void Grouped::finish_unclosed() noexcept {
     const Status outcome = attempt([&]() -> Status {
         if (journal() != nullptr)
-            return {Code::kUnavailable, "with nodes=consistent it stays as it is, "
-                                        "to be taken back to its last flush once recovery has run on every node"};
+            return {Code::kUnavailable,
+                    "with nodes=consistent it stays as it is; run `forebay recover` on every node to bring it to its "
+                    "last flush"};
         return drains_ ? await_and_drain() : follow_unclosed();
     });
     if (!outcome) state_.file->lifecycle().withhold(copy_of(outcome, "a write failed"));

@@ -73,7 +73,7 @@ Status OnSeveralNodes::await_others(std::span<const ByteRange> places) {
             if (clean == group::Exposed::kCannotDrain)
                 return {
                     Code::kUnavailable,
-                    fmt::format("read {}: rank {}, which drains for another node, cannot write what is staged there",
+                    fmt::format("read {}: rank {}, which drains for another node, cannot write the bytes staged there",
                                 state_.file->path(), drainer)};
             if (clean >= needed) break;
             // Another node cannot wake this process. Waits on a word that is never raised, to pause.

@@ -101,10 +101,9 @@ Status SharedFile::choose_sharing(const std::vector<Introduction>& all, const In
     Grouped& grouped = several ? static_cast<Grouped&>(several_nodes_) : one_node_;
     if (!node.durable && std::ranges::any_of(all, wants))
         warn([&] {
-            return fmt::format("{} is opened by {}: durability=node does not hold for it, a flush outlives the "
-                               "processes only",
-                               file_->path(),
-                               several ? "several nodes" : "ranks of which not all have durability=node");
+            return fmt::format(
+                "{} is opened by {}: durability=node does not hold for it, so a flush does not survive a loss of power",
+                file_->path(), several ? "several nodes" : "ranks of which not all have durability=node");
         });
     if (several) {
         const auto begun = several_nodes_.begin_consistency(all.front(), me.process);

@@ -100,7 +100,7 @@ Result<Gathered> Team::gather(const Status& ready, std::span<const std::byte> mi
     std::partial_sum(lengths.begin(), lengths.end(), gathered.ends_.begin());
     const std::size_t total = gathered.ends_.back();
     // MPI counts with int. All members see the same total here and below.
-    if (total > INT_MAX) return Status(Code::kInternal, "the members of a team have too much to tell each other");
+    if (total > INT_MAX) return Status(Code::kInternal, "the ranks exchange more than 2 GiB in one step");
     if (total > members * kGatheredAhead) FOREBAY_TRY(agree(attempt([&] { gathered.bytes_.reserve(total); })));
     gathered.bytes_.resize(total);
     if (total > 0) FOREBAY_TRY(gather_into(mine, gathered.ends_, gathered.bytes_));

@@ -30,7 +30,7 @@ std::string find_command() {
 
 Status start(const std::string& directory) {
     const std::string command = find_command();
-    if (command.empty()) return {Code::kNotFound, "there is no command `forebay` beside the plugin"};
+    if (command.empty()) return {Code::kNotFound, "the command `forebay` is not beside the plugin"};
     return io::start_detached({command, "drain", "--finish", directory}, kComesUpWithin);
 }
 

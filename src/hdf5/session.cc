@@ -166,8 +166,8 @@ void hint_at_reads(const Options& options, hid_t list) {
         if (host().H5Pexist(list, "HDF5_CACHE_RD") > 0) return;   // it says no
     }
     tell(options,
-         "files that are opened for reading are not cached: HDF5_CACHE_WR is for files that are written; "
-         "HDF5_CACHE_RD=yes has files read through the cache",
+         "files that are opened for reading are not cached: HDF5_CACHE_WR is for files that are written; to cache "
+         "reads, set HDF5_CACHE_RD=yes",
          Audience::kJob);
 }
 
@@ -278,8 +278,9 @@ void Session::forget_connectors() {
 void Session::end_of_process() noexcept {
     // Only a fork in the midst of another thread's turn, which is short, leaves one of these locked.
     constexpr std::chrono::seconds kTurn{1};
-    constexpr const char* kUnseen = "what this process has staged cannot be looked for at its end; `forebay recover` "
-                                    "brings home what is left";
+    constexpr const char* kUnseen =
+        "cannot find the staged bytes of this process at its end; run `forebay recover` to bring its files to "
+        "their last flush";
     try {
         std::vector<std::shared_ptr<stage::Engine>> alive;
         {
@@ -298,7 +299,8 @@ void Session::end_of_process() noexcept {
                 warn_once(left);
         if (const Status failure = take_unreported(); !failure) warn_once(failure.message());
     } catch (...) {
-        warn_once("out of memory at the end of the process; `forebay recover` brings home what is still staged");
+        warn_once(
+            "out of memory at the end of the process; run `forebay recover` to bring its files to their last flush");
     }
 }
 

@@ -104,7 +104,7 @@ Result<std::shared_ptr<cache::CachedFile>> CachedFiles::open(const wire::Open& r
         return Status(Code::kUnsupported, fmt::format("{}: this server does not read it through its cache{}{}",
                                                       request.path, warning.empty() ? "" : ": ", warning));
     if (file->version() != version)
-        return Status(Code::kUnavailable, fmt::format("{}: it has changed meanwhile", request.path));
+        return Status(Code::kUnavailable, fmt::format("{}: it changed during the open", request.path));
     keep(file);
     return file;
 }
@@ -113,7 +113,7 @@ Status CachedFiles::read(cache::CachedFile& file, std::uint64_t offset, io::Muta
     const auto got = file.read_version(offset, into);
     if (!got) return got.status();
     if (got.value() < into.size())
-        return {Code::kUnavailable, fmt::format("{}: it ends before what was asked for", file.name())};
+        return {Code::kUnavailable, fmt::format("{}: it ends before the requested bytes", file.name())};
     return Status::ok();
 }
 

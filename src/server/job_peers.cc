@@ -172,8 +172,9 @@ class JobPeers {
     }
     void tell_of_forks() const {
         if (io::is_forked())
-            tell({Code::kUnavailable, "this node has no peer, as a forked process is none: open a file in each rank's "
-                                      "own process before its DataLoader makes workers"});
+            tell({Code::kUnavailable,
+                  "a forked process cannot be the peer of this node: open a file in each rank's own process before "
+                  "its DataLoader starts workers"});
     }
     void give_up(const Status& why) {
         unusable_ = true;

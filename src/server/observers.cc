@@ -87,7 +87,7 @@ void Observers::ended(wire::Commits::Writer how) {
     if (how != wire::Commits::Writer::kGone || live == nullptr) return;
     for (const auto& known : *live)
         if (const auto snapshot = known.lock(); snapshot != nullptr && snapshot != newest)
-            snapshot->give_up({Code::kUnavailable, "its writer has gone, and the file is at its last one"});
+            snapshot->give_up({Code::kUnavailable, "its writer is gone, and the file is at a later flush"});
 }
 
 void Observers::before_write(io::File& file, ByteRange range) noexcept {
@@ -110,8 +110,9 @@ class Observers::Keeper final : public stage::CommitKeeper {
     Status begin(State state) override {
         const std::lock_guard lock(observers_.mutex_);
         if (state.given_up != observers_.given_up_)
-            return {Code::kUnavailable, "what was written after the last flush has had to go to the file: there is no "
-                                        "whole state of it before the next flush"};
+            return {Code::kUnavailable,
+                    "bytes reached the file after the last flush, for lack of room: there is no complete state before "
+                    "the next flush"};
         if (state.size == 0) return {Code::kUnavailable, "its writer has not flushed it yet"};
         return attempt([&] {
             auto live = std::make_shared<Live>();

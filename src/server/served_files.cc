@@ -26,7 +26,7 @@ Status another_file(const std::string& path) {
 
 // The client has stopped waiting, and may use the file itself.
 Status client_gone(const std::string& path) {
-    return {Code::kUnavailable, fmt::format("open {}: its client has gone meanwhile", path), ECONNRESET};
+    return {Code::kUnavailable, fmt::format("open {}: its client is gone", path), ECONNRESET};
 }
 
 // A server that cannot see or write the file has no bytes of it.
@@ -42,13 +42,15 @@ bool of_one_team(const wire::Open::Team& one, const wire::Open::Team& other) noe
 }
 
 Status not_at_its_end(const std::string& path) {
-    return {Code::kUnavailable, fmt::format("open {}: what its writer has written has not come to its end", path)};
+    return {Code::kUnavailable, fmt::format("open {}: the server still drains the bytes of its writer", path)};
 }
 
 Status unknown_team(const std::string& path) {
-    return {Code::kUnavailable, fmt::format("open {}: no other rank of the program has opened it at this server: do "
-                                            "all ranks name one server, and the same one?",
-                                            path)};
+    return {
+        Code::kUnavailable,
+        fmt::format(
+            "open {}: no other rank of the program has opened it at this server; name the same server for all ranks",
+            path)};
 }
 
 }   // namespace
@@ -158,7 +160,7 @@ Result<std::string> ServedFile::abandon() {
     {
         const std::lock_guard lock(failing_);
         if (incomplete_)
-            incomplete_ = {Code::kUnavailable, "a client that writes the file, too, has ended without closing it"};
+            incomplete_ = {Code::kUnavailable, "another client that writes the file ended without closing it"};
     }
     return ended_ || end_session() ? bring_back() : std::string();
 }
@@ -177,7 +179,7 @@ Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
     const bool has_lock = writers_->gone(kEndsItsLocks);
     if (!std::exchange(detached_, true)) {
-        file_->lifecycle().withhold({Code::kUnavailable, "the client has ended without closing it", ECONNRESET});
+        file_->lifecycle().withhold({Code::kUnavailable, "the client ended without closing it", ECONNRESET});
         (void)engine_->detach(file_, true);
         observers_->ended(wire::Commits::Writer::kGone);
     }
@@ -188,9 +190,10 @@ Result<std::string> ServedFile::bring_back() {
         files_.unrecovered_.insert(identity_);   // until recovery succeeds
     }
     if (!has_lock && !writers_->gone())
-        return fmt::format("{}: another process has it locked; what was staged of it stays in the staging area until "
-                           "it is opened again, or until `forebay recover`",
-                           path_);
+        return fmt::format(
+            "{}: another process has it locked; its staged bytes stay in the staging area until the next open, or "
+            "until `forebay recover`",
+            path_);
     const auto fresh = stage::Engine::create(files_.options_);
     auto recovered = fresh->leftovers().recover_opened({identity_, path_, true, true, descriptor_});
     if (recovered) files_.forget_unrecovered(identity_);
@@ -275,12 +278,13 @@ Result<bool> ServedFiles::enter(const wire::Open& request) {
     if (!wait_at_most(lock, kUnknown, ends))
         return Status(Code::kUnavailable, fmt::format("open {}: another client writes it", path), EBUSY);
     if (!wait_with_patience(lock, left))
-        return Status(Code::kUnavailable,
-                      fmt::format("open {}: another client has written it, and not all of that has come to its end "
-                                  "in {} seconds (option patience)",
-                                  path, options_.options.patience),
-                      EBUSY);
-    if (ends_) return Status(Code::kUnavailable, fmt::format("open {}: this server ends", path));
+        return Status(
+            Code::kUnavailable,
+            fmt::format(
+                "open {}: another client wrote it, and its bytes did not drain within {} seconds (option patience)",
+                path, options_.options.patience),
+            EBUSY);
+    if (ends_) return Status(Code::kUnavailable, fmt::format("open {}: this server is ending", path));
     const bool room = clients() + members <= clients_max_;
     Written& written = open_.emplace(identity, Written{}).first->second;
     written.team = request.team;
@@ -429,8 +433,8 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
         // The client may write the file itself once this server has no bytes of it.
         FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
         return Status(Code::kUnsupported,
-                      fmt::format("open {}: the clients that this server may have (--clients-max {}) would be more",
-                                  request.path, clients_max_),
+                      fmt::format("open {}: this server would have more than {} clients (--clients-max)", request.path,
+                                  clients_max_),
                       EUSERS);
     }
     served->observers_ = observers_of(request);

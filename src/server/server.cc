@@ -78,7 +78,7 @@ Status Server::run(int wake) {
         if (socket.value() == nullptr) return Status::ok();
         remove_ended();
         if (const Status admitted = attempt([&] { admit(std::move(socket).value()); }); !admitted)
-            report_("a client was not admitted: " + admitted.message());
+            report_("cannot accept a client: " + admitted.message());
     }
 }
 
@@ -86,13 +86,14 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     const bool local = socket->is_local();   // other clients prove their identity in the session
     const auto user = local ? socket->peer_user() : Result<std::uint32_t>(::geteuid());
     Status refusal;
-    if (!local && !key_) refusal = {Code::kPermissionDenied, "this server admits clients on its own machine only"};
+    if (!local && !key_) refusal = {Code::kPermissionDenied, "this server accepts clients on its own machine only"};
     else if (!user || user.value() != ::geteuid())
         refusal = {Code::kPermissionDenied,
                    user ? fmt::format("this server serves user {} only, not {}", ::geteuid(), user.value())
                         : user.status().message()};
     else if (slots_.size() >= sessions_max_)
-        refusal = {Code::kUnavailable, fmt::format("this server has its {} sessions (--clients-max)", sessions_max_)};
+        refusal = {Code::kUnavailable,
+                   fmt::format("this server has the maximum of {} sessions (--clients-max)", sessions_max_)};
     if (!refusal) {
         report_(refusal.message());
         if (local && refused_.size() < kRefusedMax) refuse(std::move(socket), refusal);   // strangers get no answer

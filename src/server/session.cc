@@ -90,7 +90,7 @@ Status Session::open(Connection& connection, Handler& handler) {
 
 // Sets `handler` before the answer: without the client it still brings the file to its last commit.
 Status Session::open_file(Connection& connection, wire::Open& request, Handler& handler) {
-    if (files_ == nullptr) return {Code::kUnsupported, "this server serves nothing but reads through its cache"};
+    if (files_ == nullptr) return {Code::kUnsupported, "this server serves only reads through its cache"};
     if (connection.sealed()) FOREBAY_TRY(files_->recognise(request));
     wire::Opened answer;
     switch (request.purpose) {
@@ -127,7 +127,7 @@ Status Session::open_cached(Connection& connection, const wire::Open& request, H
         const Status refusal(Code::kUnsupported,
                              cached_files_ == nullptr
                                  ? "this server has no read cache (option read_cache)"
-                                 : fmt::format("this server has its {} readers", CachedFiles::kReadersMax));
+                                 : fmt::format("this server has the maximum of {} readers", CachedFiles::kReadersMax));
         (void)connection.send(Type::kFailed, kOpenRequest, wire::encode(refusal));
         return {Code::kNotFound, refusal.message()};   // the operator learns nothing of it
     }

@@ -31,7 +31,7 @@ Status Snapshot::charge(std::uint64_t bytes) {
     const std::uint64_t cost = bytes + kPieceCost;
     if (account_->bytes.fetch_add(cost, std::memory_order_relaxed) + cost > account_->bytes_max) {
         account_->bytes.fetch_sub(cost, std::memory_order_relaxed);
-        return {Code::kNoSpace, "the file has changed more since than is kept for its readers; open it again"};
+        return {Code::kNoSpace, "the file changed by more bytes than the server keeps for readers; open it again"};
     }
     const std::lock_guard lock(mutex_);
     charged_ += cost;

@@ -110,7 +110,7 @@ std::string WriteHandler::end(const Status& end) {
     const std::string path = file_->path();
     const auto left = file_->abandon();
     file_.reset();
-    const std::string what = close_failed_ ? std::string("its client, whose close had failed, has ended")
+    const std::string what = close_failed_ ? std::string("its client ended after a close that failed")
                                            : fmt::format("its client ended without closing it ({})", end.message());
     return fmt::format("{}: {}{}{}", path, what, left && left.value().empty() ? "" : "; ",
                        left ? left.value() : left.status().message());

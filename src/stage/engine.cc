@@ -154,9 +154,10 @@ std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) {
     for (const auto& file : state.files.written()) {
         const Status finished = attempt([&] { return file->lifecycle().finish_unclosed(); });
         if (!finished)
-            left.push_back(fmt::format("{}: the program ended without closing it, and not all that was "
-                                       "staged of it could be written: {}; `forebay recover` does that",
-                                       file->path(), finished.message()));
+            left.push_back(
+                fmt::format("{}: the program ended without closing it, and some staged bytes were not written: {}; run "
+                            "`forebay recover`",
+                            file->path(), finished.message()));
         state.statistics.tell_closed(file->counters());
     }
     state.files.await_threads_closing();

@@ -294,9 +294,10 @@ Status FileTable::await_process_end(const StagedFile& file) noexcept {
     }
     if (!file.lifecycle().failed() && !file.lifecycle().leaves_log()) return Status::ok();
     return attempt([&] {
-        return Status(Code::kUnavailable, fmt::format("close {}: the process ends, and not all that was staged of it "
-                                                      "could be written; `forebay recover` does that",
-                                                      file.path()));
+        return Status(
+            Code::kUnavailable,
+            fmt::format("close {}: the process ends, and some staged bytes were not written; run `forebay recover`",
+                        file.path()));
     });
 }
 

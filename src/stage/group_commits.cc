@@ -30,8 +30,8 @@ Status GroupCommits::state(group::Statement& statement) {
         stated_ = statement;
         return stated;
     }
-    const Status failure = stated.with_context("what was staged of " + file_.name.path +
-                                               " outlives the processes, but no loss of power");
+    const Status failure = stated.with_context("the staged bytes of " + file_.name.path +
+                                               " survive the processes, but not a loss of power");
     if (sync_error_.is_ok()) sync_error_ = failure;
     return failure;
 }

@@ -139,11 +139,11 @@ Result<std::string> Leftovers::tell_of_unread(std::string said) {
     for (const recover::ProcessDirectory& unread : found_.new_unread()) {
         statistics_.counters().unread.fetch_add(1, std::memory_order_relaxed);
         std::string text = unread.process.pid == 0
-                               ? fmt::format("{}: which files dead processes have left bytes of cannot be told: {}",
+                               ? fmt::format("{}: cannot read which files dead processes left bytes of: {}",
                                              unread.path, unread.unread.message())
-                               : fmt::format("{}: process {} has died, and which files it has left bytes of cannot be "
-                                             "told: {}; {}",
-                                             unread.path, unread.process.pid, unread.unread.message(), unread.advice());
+                               : fmt::format(
+                                     "{}: cannot read which files process {} left bytes of when it died: {}; {}",
+                                     unread.path, unread.process.pid, unread.unread.message(), unread.advice());
         if (context_.options().strict) return Status(Code::kUnavailable, std::move(text));
         said += (said.empty() ? "" : "; ") + text;
     }
@@ -171,14 +171,15 @@ Result<std::string> Leftovers::recover_file(const OpenedFile& opened, const log:
                                    recover::about_nodes(file));
             if (file.uncommitted_bytes > 0)
                 return fmt::format("{}; it is recovered ({} written), but {} had reached the file before their commit, "
-                                   "for want of room: it may differ from its last flush there, check the file",
+                                   "for lack of room: it may differ from its last flush there, check the file",
                                    whose, format_size(file.bytes), format_size(file.uncommitted_bytes));
             return fmt::format("{}; it is at its last flush now ({} written)", whose, format_size(file.bytes));
         case recover::Outcome::kRolledBack:
             if (file.uncommitted_bytes > 0)
-                return fmt::format("{}, and never flushed; {} had reached the file, for want of room: it may differ "
-                                   "there from what it was when it was opened, check the file",
-                                   whose, format_size(file.uncommitted_bytes));
+                return fmt::format(
+                    "{}, and never flushed; {} had reached the file, for lack of room: it may differ there from "
+                    "its state at the open, check the file",
+                    whose, format_size(file.uncommitted_bytes));
             return fmt::format("{}, and never flushed; it is as it was when it was opened", whose);
         case recover::Outcome::kComplete:
         case recover::Outcome::kDiscarded:

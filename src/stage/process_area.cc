@@ -154,7 +154,8 @@ Status ProcessArea::make_living_directory(const area::ProcessIdentity& process) 
         if (alive.status().code() != Code::kNotFound && alive.status().code() != Code::kUnavailable)
             return alive.status();
     }
-    return {Code::kUnavailable, fmt::format("make a directory in {}: others remove each of them", area_->name())};
+    return {Code::kUnavailable,
+            fmt::format("create a directory in {}: other processes removed each one", area_->name())};
 }
 
 Status ProcessArea::make_process_directory() {

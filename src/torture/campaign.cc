@@ -36,7 +36,7 @@ Torture::Torture(Ground& ground, TortureOrder order, Progress progress)
       progress_(std::move(progress)) {
     for (std::string& name : names(order_.server)) {
         Campaign& campaign = campaigns_.emplace_back(Campaign{.name = std::move(name)});
-        if (!order_.only.empty() && order_.only != campaign.name) campaign.skipped = "another one was asked for";
+        if (!order_.only.empty() && order_.only != campaign.name) campaign.skipped = "another campaign was requested";
     }
 }
 
@@ -65,7 +65,7 @@ Result<std::vector<Campaign>> Torture::run() {
         Campaign& campaign = campaigns_[i];
         if (!campaign.skipped.empty()) continue;
         if (!well) {
-            campaign.skipped = "something went wrong before, and is kept";
+            campaign.skipped = "an earlier campaign failed, and its files are kept";
             continue;
         }
         const std::uint64_t now = monotonic_ns(), end = begin_ns + order_.duration_ns;
@@ -174,7 +174,7 @@ Result<std::optional<std::uint64_t>> Torture::kill_at_an_instant(std::uint64_t s
     if (end.value() == Killable::Event::kInterrupted) return interrupted_status();
     if (end.value() == Killable::Event::kTime) return std::optional<std::uint64_t>();
     if (!was_killed(process.wait_status()))
-        return Status(Code::kIo, "the process that writes ended by itself: " + ground_.words());
+        return Status(Code::kIo, "the writing process ended by itself: " + ground_.words());
     return std::optional<std::uint64_t>(process.output().size());
 }
 
@@ -192,7 +192,7 @@ Result<std::optional<std::uint64_t>> Torture::kill_at_a_call(std::uint64_t seed,
     if (end.value() == Killable::Event::kInterrupted) return interrupted_status();
     if (end.value() == Killable::Event::kTime) return std::optional<std::uint64_t>();
     if (!was_killed(victim.value().wait_status()))
-        return Status(Code::kIo, "the process that writes ended by itself: " + ground_.words());
+        return Status(Code::kIo, "the writing process ended by itself: " + ground_.words());
     return std::optional<std::uint64_t>(victim.value().output().size());
 }
 

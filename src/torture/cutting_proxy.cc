@@ -175,7 +175,7 @@ Status live_proxy(const std::string& server) {
 }   // namespace
 
 void add_cutting_proxy(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand(kProxyCommand, "Passes connections on, and cuts them; torture calls it");
+    CLI::App* command = app.add_subcommand(kProxyCommand, "Forward connections, and cut them; torture calls this");
     command->group("");
     auto server = std::make_shared<std::string>();
     command->add_option("--server", *server)->required();

@@ -106,7 +106,7 @@ class Torture::FaultPoint {
             call_bad(Judgement::Verdict::kWrong,
                      fmt::format("the writing process was ended by signal {}", WTERMSIG(status)));
         if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-            return {Code::kIo, where_ + "the process that writes ended by itself: " + torture_.ground_.words()};
+            return {Code::kIo, where_ + "the writing process ended by itself: " + torture_.ground_.words()};
         return Status::ok();
     }
 
@@ -133,9 +133,9 @@ class Torture::FaultPoint {
         if (is_bad()) return Status::ok();
         if (closed.verdict != Judgement::Verdict::kRecovered)
             call_bad(Judgement::Verdict::kUnreported,
-                     "the log alone held bytes that close had called written: " + closed.what);
+                     "the close succeeded, but some bytes were only in the log: " + closed.what);
         else if (hid_failure())
-            call_bad(Judgement::Verdict::kUnreported, "neither an operation nor a commit nor the close told of it");
+            call_bad(Judgement::Verdict::kUnreported, "no operation, no commit and no close reported it");
         return Status::ok();
     }
     // No call told of the fault, though it has to be told.
@@ -160,7 +160,7 @@ class Torture::FaultPoint {
 Torture::NextPoint Torture::fault_points(bool of_target, bool killed, Campaign& campaign) {
     const bool durable = !ground_.in_memory();
     auto tour = std::make_shared<Tour>(Tour{.cases = fault_cases(of_target, durable, order_.settings)});
-    if (!durable) campaign.left_out = "durability=node, and with it syncs that fail: the staging area is in memory";
+    if (!durable) campaign.left_out = "durability=node and failing syncs: the staging area is in memory";
     if (tour->cases.empty()) campaign.skipped = "there is no fault for these options";
     return [this, tour, killed](Campaign& its) -> Result<Point> {
         const std::size_t at = tour->at++ % tour->cases.size();

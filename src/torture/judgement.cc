@@ -48,7 +48,7 @@ class Expected {
         const std::size_t common = std::min<std::size_t>(content.size(), bytes_.size());
         for (std::size_t at = 0; at < common; ++at)
             if (differs(at, content[at])) return text + fmt::format("the first difference is at {}", at);
-        return text.empty() ? text : text + "the same as far as both go";
+        return text.empty() ? text : text + "equal up to the shorter size";
     }
 
   private:
@@ -111,8 +111,8 @@ Judgement judge_from(const Content& base, std::uint64_t seed, const Told& told, 
         if (std::equal(content.begin(), content.end(), bytes.begin(), bytes.end())) return {.commit = commit};
     }
     const std::string when = fmt::format(
-        "after {} commits, {} of them the last that was told to be good, the file is none of the states there may be: ",
-        told.commits, told.good_commits);
+        "after {} commits ({} is the last good one), the file has none of the possible states: ", told.commits,
+        told.good_commits);
     Expected expected(good.bytes);
     Workload workload(seed);
     std::uint64_t operations = 0;
@@ -149,7 +149,7 @@ Judgement judge_closed(std::uint64_t seed, std::uint64_t operations, const Told&
     Expected expected(bytes);
     if (told.failed_operation) expected.loosen(workload.next());
     return against(Workload::initial(seed), seed, done, expected, content,
-                   fmt::format("closed {}after {} operations: ", told.closed_well ? "" : "in vain ", done));
+                   fmt::format("closed {}after {} operations: ", told.closed_well ? "" : "without success ", done));
 }
 
 ServerFigures& ServerFigures::operator+=(const ServerFigures& more) noexcept {

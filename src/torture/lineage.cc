@@ -22,8 +22,8 @@ Judgement Lineage::neither(std::uint64_t checksum, std::uint64_t size, const std
     const bool older = has(past_, checksum);
     return {.verdict = older ? Verdict::kLost : Verdict::kWrong,
             .what = fmt::format("{}: {}", who,
-                                older ? "an older state than the last commit that was told to be good"
-                                      : fmt::format("{} bytes, none of the states that there may be", size))};
+                                older ? "an older state than the last successful commit"
+                                      : fmt::format("{} bytes, none of the possible states", size))};
 }
 
 Judgement Lineage::end(const Session& session, const Told& told, bool uncommitted) {
@@ -78,7 +78,7 @@ Judgement Lineage::read(std::uint64_t checksum, std::uint64_t good_commits) cons
     const bool older = has(past_, checksum) || has(states_, checksum);
     return {.verdict = older ? Verdict::kLost : Verdict::kWrong,
             .what = fmt::format("a reader beside the client of seed {} found {}", last_.seed,
-                                older ? "an older state than the last flush" : "no state that there was")};
+                                older ? "an older state than the last flush" : "a state that the file never had")};
 }
 
 Judgement Lineage::judge(std::span<const std::byte> content) const {

@@ -46,15 +46,15 @@ const std::map<std::string, Spoil> kSpoils{{"nothing", Spoil::kNothing},
                                            {"hang", Spoil::kHang}};
 
 constexpr const char* kFooter =
-    "A process of forebay's own writes to a file in a new folder of --target, staged in a new folder of --nls, and is "
-    "killed; the file must then be what it was at the last commit that the process had told of, or at one under way. "
-    "In other campaigns its calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short "
-    "writes): it has to be told, and everything has to be in the file, or come home from the log.\n"
-    "With --server a staging server and its clients take the place of that process: connections are reset, both sides "
-    "are killed, started again and stopped for a while. The next client comes at once, and has to find the last flush, "
-    "whole; so does a reader beside it, and the file in the end.\n"
-    "The folders are removed, unless something went wrong. docs/recovery.md tells what it shows, and what it does "
-    "not.\n\n";
+    "A process of forebay writes to a file in a new folder of --target, with a staging area in a new folder of "
+    "--nls, and "
+    "is killed. Then the file must be at the last commit that the process reported, or at one that was under way. In "
+    "other campaigns, calls on the file or on the staging area fail (EIO, ENOSPC, EDQUOT, ESTALE, short writes). The "
+    "process must report these failures, and every byte must be in the file, or be recovered from the log.\n"
+    "With --server, a staging server and its clients take the place of that process. Connections are reset; both "
+    "sides are killed, started again and stopped for a while. The next client must find the complete last flush, and "
+    "so must a reader beside it.\n"
+    "The folders are removed, unless a fault was found. docs/recovery.md says what a run shows, and what not.\n\n";
 
 int complain(const Status& status, int exit_status) {
     fmt::print(stderr, "forebay torture: {}\n", status.message());
@@ -66,7 +66,7 @@ Status check(const Request& request, std::uint64_t& log_bytes) {
     if (!request.log.empty()) {
         const auto parsed = parse_size(request.log);
         if (!parsed || parsed.value() == 0)
-            return {Code::kInvalidArgument, fmt::format("--log {}: not a size, like 1GiB", request.log)};
+            return {Code::kInvalidArgument, fmt::format("--log {}: not a size such as 1GiB", request.log)};
         log_bytes = parsed.value();
     }
     if (!(request.minutes > 0) || request.minutes > 1e5) return {Code::kInvalidArgument, "--minutes: a number above 0"};
@@ -144,35 +144,35 @@ int run(Request request) {
 }
 
 int run_command_line(int argc, char** argv) {
-    CLI::App app{
-        "Kill programs on this storage and make their calls fail, again and again, and check what becomes of their "
-        "files",
-        "forebay torture"};
+    CLI::App app{"Kill programs on this storage, make their calls fail, and check their files after each recovery",
+                 "forebay torture"};
     cli::set_up_help(app);
     int exit_status = cli::kExitFine;
     Request request;
-    app.add_option("--minutes", request.minutes, "How long, about")->type_name("N")->capture_default_str();
-    app.add_option("--nls", request.nls, "The staging directory; default: the one in effect here")->type_name("DIR");
-    app.add_option("--target", request.target, "The directory of the files: on the file system that programs write to")
+    app.add_option("--minutes", request.minutes, "Approximate duration")->type_name("N")->capture_default_str();
+    app.add_option("--nls", request.nls, "The staging directory; default: that of option nls")->type_name("DIR");
+    app.add_option("--target", request.target, "A directory for the files, on the file system that programs write to")
         ->type_name("DIR")
         ->capture_default_str();
-    app.add_option("--log", request.log, "Then also measure the recovery of a log of this size, like 1GiB")
+    app.add_option("--log", request.log, "Also measure the recovery of a log of this size, such as 1GiB")
         ->type_name("SIZE");
-    app.add_option("--seed", request.seed, "Repeat the operations of another run; instants differ")->type_name("N");
+    app.add_option("--seed", request.seed, "Repeat the operations of the run with this seed, at other times")
+        ->type_name("N");
     app.add_option("-o,--option", request.settings,
-                   "An option for the process that writes, like durability=node; may be repeated")
+                   "Set an option of the writing process, such as durability=node; may be repeated")
         ->type_name("KEY=VALUE")
         ->allow_extra_args(false);
     app.add_flag("--server", request.server,
-                 "Instead: clients write through a staging server; cut their connections, kill and stop both sides");
+                 "Test clients that write through a staging server: cut connections, kill and stop both sides");
     app.add_option("--only", request.only)->group("");
     app.add_option("--spoil", request.spoil)->check(CLI::IsMember(kSpoils))->group("");
     app.add_option("--patience", request.patience_s)->check(CLI::Range(0.1, 3600.0))->group("");
-    app.add_flag("--json", request.json, "The table as JSON");
-    app.footer(kFooter + cli::exit_statuses({{"0", "nothing was lost or wrong, nothing hung, no failure went unsaid"},
-                                             {"1", "otherwise, or it could not be tried"},
-                                             {"2", "the command line or a directory is wrong"},
-                                             {"128+N", "signal N ended it"}}));
+    app.add_flag("--json", request.json, "Print the table as JSON");
+    app.footer(kFooter +
+               cli::exit_statuses({{"0", "no byte was lost or wrong, no process hung, and each failure was reported"},
+                                   {"1", "a fault was found, or the test could not run"},
+                                   {"2", "the command line or a directory is wrong"},
+                                   {"128+N", "signal N ended it"}}));
     app.set_version_flag("-V,--version", std::string(cli::kVersion));
     add_victim(app, exit_status);
     add_server_clients(app, exit_status);

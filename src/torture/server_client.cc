@@ -198,7 +198,7 @@ Status run_under(const std::vector<std::string>& command) {
 }
 
 void add_client(CLI::App& app, int& exit_status, const char* name, Status (*live)(const ClientOrder&)) {
-    CLI::App* command = app.add_subcommand(name, "Uses a file through a staging server; torture calls it");
+    CLI::App* command = app.add_subcommand(name, "Use a file through a staging server; torture calls this");
     command->group("");
     auto order = std::make_shared<ClientOrder>();
     command->add_option("--server", order->server)->required();
@@ -242,7 +242,7 @@ std::vector<std::string> arguments_of(const ClientOrder& order) {
 void add_server_clients(CLI::App& app, int& exit_status) {
     add_client(app, exit_status, kClientCommand, write);
     add_client(app, exit_status, kReaderCommand, read);
-    CLI::App* under = app.add_subcommand(kUnderCommand, "Runs a program that ends with its parent; torture calls it");
+    CLI::App* under = app.add_subcommand(kUnderCommand, "Run a program that ends with its parent; torture calls this");
     under->group("")->prefix_command();
     under->callback([under, &exit_status] {
         const Status failed = run_under(under->remaining());

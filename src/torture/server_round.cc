@@ -163,7 +163,7 @@ Status ServerRound::end_server() {
         FOREBAY_TRY(await_end(*server_, "the server", order_.hang_ns));
         const int status = server_->wait_status();
         if (!killed && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
-            return fail(Verdict::kLost, "the server was told to end, and failed: " + ground_.words("server"));
+            return fail(Verdict::kLost, "the server failed at its end: " + ground_.words("server"));
         if (!killed && !lineage_.loose()) {
             const auto content = ground_.content();
             if (!content) return content.status();

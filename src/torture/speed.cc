@@ -87,11 +87,12 @@ Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vecto
         if (!victim) return victim.status();
         const auto event = victim.value().wait(monotonic_ns() + kLongNs, 1);
         if (!event) return event.status();
-        if (event.value() != Killable::Event::kOutput) return failed("the process that writes did not get there");
+        if (event.value() != Killable::Event::kOutput)
+            return failed("the writing process did not reach its last commit");
         victim.value().kill();
         const auto end = victim.value().wait(monotonic_ns() + kHangNs);
         if (!end) return end.status();
-        if (end.value() != Killable::Event::kEnded) return failed("the process that writes did not die");
+        if (end.value() != Killable::Event::kEnded) return failed("the writing process did not die");
     }
     // The file is removed only now, so that recovery also gets memory that was a file's before. On a virtual machine
     // fresh memory may cost more than the writes.
@@ -102,8 +103,7 @@ Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vecto
     if (!recovery) return recovery.status();
     const auto end = recovery.value().wait(begin_ns + kLongNs);
     if (!end) return end.status();
-    if (end.value() != Killable::Event::kEnded || recovery.value().wait_status() != 0)
-        return failed("recovery did not get there");
+    if (end.value() != Killable::Event::kEnded || recovery.value().wait_status() != 0) return failed("recovery failed");
     speed.recovery_ns = monotonic_ns() - begin_ns;
     const auto report = nlohmann::json::parse(recovery.value().output(), nullptr, false);
     if (report.is_object())

@@ -111,7 +111,7 @@ Status check_setting(const std::string& setting) {
 }
 
 void add_victim(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand(kVictimCommand, "Writes to a file; torture calls it, to kill it");
+    CLI::App* command = app.add_subcommand(kVictimCommand, "Write to a file until torture kills this process");
     command->group("");   // internal: no help lists it
     auto order = std::make_shared<VictimOrder>();
     command->add_option("--seed", order->seed)->required();

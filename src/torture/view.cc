@@ -45,22 +45,21 @@ void append_sums(std::string& text, std::span<const Campaign> campaigns) {
         if (!campaign.left_out.empty()) fmt::format_to(out, "  {}: without {}\n", campaign.name, campaign.left_out);
         for (const std::string& failure : campaign.failures) fmt::format_to(out, "  {}: {}\n", campaign.name, failure);
     }
-    fmt::format_to(
-        out,
-        "\n{} processes were killed, {} calls told that they had failed; recovery brought {} home from the logs.\n",
-        kills, told, format_size(replayed));
+    fmt::format_to(out, "\n{} processes were killed, {} calls reported a failure; recovery wrote {} from the logs.\n",
+                   kills, told, format_size(replayed));
     if (all.sessions > 0)
         fmt::format_to(out,
-                       "{} clients wrote {} through servers: {} closed their file, {} could not open it, {} told of a "
-                       "failure, {} went on without their server. {} connections were cut, {} servers and {} clients "
-                       "killed, {} processes stopped for a while. {} readers came, of which {} could not open it.\n",
+                       "{} clients wrote {} through servers: {} closed their file, {} could not open it, {} reported a "
+                       "failure, {} continued without their server. {} connections were cut, {} servers and {} clients "
+                       "killed, {} processes stopped for a while. Of {} readers, {} could not open the file.\n",
                        all.sessions, format_size(all.committed_bytes), all.closed, all.refused, all.failed, all.direct,
                        all.cuts, all.servers_killed, all.clients_killed, all.stops, all.readers, all.readers_refused);
     if (uncommitted > 0)
-        fmt::format_to(out,
-                       "At {} points bytes had reached the file before their commit, "
-                       "as there was no room for them elsewhere; there, only what they left alone was compared.\n",
-                       uncommitted);
+        fmt::format_to(
+            out,
+            "At {} points bytes had reached the file before their commit, for lack of room; there, only the other "
+            "bytes were compared.\n",
+            uncommitted);
 }
 
 void append_speed(std::string& text, const Speed& speed) {
@@ -70,16 +69,16 @@ void append_speed(std::string& text, const Speed& speed) {
                    "and syncing it, took {:.2f} s ({:.0f} MiB/s); medians of five.\n",
                    format_size(speed.bytes), seconds(speed.recovery_ns), per_second(speed.bytes, speed.recovery_ns),
                    seconds(speed.sequential_ns), per_second(speed.bytes, speed.sequential_ns));
-    if (!speed.right) fmt::format_to(out, "The recovered file is not what was written.\n");
+    if (!speed.right) fmt::format_to(out, "The recovered file differs from the written one.\n");
 }
 
 const char* verdict(const Torment& torment) {
-    if (torment.well()) return "Verdict: nothing was lost or wrong, nothing hung, and no failure went unsaid.";
+    if (torment.well()) return "Verdict: no byte was lost or wrong, no process hung, and each failure was reported.";
     if (torment.interrupted) return "Verdict: none, it was interrupted.";
     const bool nothing = std::any_of(torment.campaigns.begin(), torment.campaigns.end(),
                                      [](const Campaign& each) { return each.skipped.empty() && each.points == 0; });
-    return !torment.kept.empty() || !nothing ? "Verdict: something went wrong."
-                                             : "Verdict: none, a campaign came to no point; give it more time.";
+    return !torment.kept.empty() || !nothing ? "Verdict: a fault was found."
+                                             : "Verdict: none, a campaign reached no point; give it more time.";
 }
 
 }   // namespace
@@ -90,7 +89,7 @@ std::string as_text(const Torment& torment) {
     append_table(text, torment.campaigns);
     append_sums(text, torment.campaigns);
     if (torment.speed) append_speed(text, *torment.speed);
-    if (!torment.kept.empty()) text += fmt::format("What is left of the point that went wrong: {}\n", torment.kept);
+    if (!torment.kept.empty()) text += fmt::format("The files of the failed point are in {}\n", torment.kept);
     return text + verdict(torment) + "\n";
 }
 
@@ -149,7 +148,7 @@ nlohmann::ordered_json as_json(const Torment& torment) {
 void draw_progress(std::span<const Campaign> campaigns, std::size_t at, double share_of_time) {
     constexpr std::size_t kCells = 30;
     const auto full = static_cast<std::size_t>(std::clamp(share_of_time, 0.0, 1.0) * kCells);
-    fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}: {} points, {} gone wrong", "", full, "", kCells - full,
+    fmt::print(stderr, "\r\033[K[{:#<{}}{:.<{}}] {}: {} points, {} failed", "", full, "", kCells - full,
                campaigns[at].name, campaigns[at].points, campaigns[at].bad());
     (void)std::fflush(stderr);
 }

@@ -12,7 +12,7 @@ Result<ClientSession> Failover::connect(const Open& message, bool* unanswered) {
     if (!session) return session;
     // A server with another staging area does not have the file at its last commit.
     if (log_seen_ && setup_.left && setup_.left(log_))
-        return Status(Code::kUnsupported, "it has not brought home what its predecessor has left in " + log_);
+        return Status(Code::kUnsupported, "it has not recovered the staged bytes of the server before it, in " + log_);
     log_ = session.value().opened.log;
     log_seen_ = setup_.sees && !log_.empty() && session.value().connection->socket().is_local() && setup_.sees(log_);
     return session;

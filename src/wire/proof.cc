@@ -12,7 +12,7 @@ Result<SealKey> random_bytes_of(const Connection::Frame& frame) {
     SealKey bytes;
     if (frame.header.type != Type::kProve || frame.header.request != kBeforeHello ||
         frame.payload.size() != bytes.size())
-        return Status(Code::kCorrupt, "it does not prove who it is (PROVE)");
+        return Status(Code::kCorrupt, "it does not prove its identity (PROVE)");
     std::copy(frame.payload.begin(), frame.payload.end(), bytes.begin());
     return bytes;
 }
@@ -32,7 +32,7 @@ Status prove_to_server(Connection& connection, const SealKey& key) {
     FOREBAY_TRY(connection.seal(keys.value().to_server, keys.value().to_client));
     const auto proof = connection.receive();
     if (proof.status().code() == Code::kCorrupt)
-        return {Code::kPermissionDenied, "it has another key than this program (option server_key)"};
+        return {Code::kPermissionDenied, "its key differs from that of this program (option server_key)"};
     if (!proof) return proof.status();
     const Header& header = proof.value().header;
     if (header.type == Type::kDone && header.request == kBeforeHello) return Status::ok();

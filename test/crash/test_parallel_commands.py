@@ -147,4 +147,4 @@ def test_the_summary_adds_up_ranks_and_says_so(tmp_path):
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "summary").read_text())
     assert summary["distinct_files"] == 1 and summary["processes"] == RANKS and summary["totals"]["staged"] > 0
-    assert f"added up over {RANKS} processes: in staged writes" in done.stderr and "1 file: " in done.stderr
+    assert f"sum over {RANKS} processes: in staged writes" in done.stderr and "1 file: " in done.stderr

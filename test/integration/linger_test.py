@@ -1,4 +1,4 @@
-"""`close=linger`: the program ends, and a process of its own brings home what is left."""
+"""`close=linger`: the program ends, and another process drains the rest."""
 
 import fcntl
 import json

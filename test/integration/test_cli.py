@@ -277,7 +277,7 @@ def test_a_failed_programs_own_status_comes_first(binary):
 def test_run_survives_torn_and_foreign_lines(binary):
     lines = ["{", "[]", '{"later": 1}', '{"file": {"staged": -1, "path": 3}}', file_line()]
     done = call("run", "--", *program_that_writes_statistics(*lines), binary=binary)
-    assert done.returncode == 0 and "2 lines of the statistics could not be read" in done.stderr
+    assert done.returncode == 0 and "2 lines of the statistics are not readable" in done.stderr
 
 
 # ---- env ----
@@ -478,9 +478,7 @@ def test_doctor_reports_every_bad_option_with_its_source(nls, tmp_path):
 
 
 def test_doctor_says_that_staging_is_switched_off(nls):
-    assert examine("-o", "stage=off", FOREBAY_NLS=nls)["problems"] == [
-        "option stage=off (-o): every file is passed through"
-    ]
+    assert examine("-o", "stage=off", FOREBAY_NLS=nls)["problems"] == ["option stage=off (-o): forebay stages no file"]
 
 
 # ---- options, version, help ----

@@ -152,7 +152,7 @@ def test_prefetch_goes_on_behind_a_file_that_is_missing(tmp_path):
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == str(tmp_path / "a")
-    assert lines[lines.index("missing") + 1] == "  NOT CACHED: there is no such file or directory"
+    assert lines[lines.index("missing") + 1] == "  NOT CACHED: no such file or directory"
     assert "there is no file in the directory" in done.stdout
 
 
@@ -160,6 +160,6 @@ def test_prefetch_goes_on_behind_a_file_that_is_missing(tmp_path):
 def test_a_folder_that_is_no_staging_area_is_said_to_be_none(tmp_path, command):
     (tmp_path / "data").mkdir()
     done = run(*command.split(), str(tmp_path / "data"))
-    assert f"{tmp_path}/data is no staging area" in done.stderr
+    assert f"{tmp_path}/data is not a staging area" in done.stderr
     (tmp_path / "data" / f"forebay-{os.getuid()}").mkdir(mode=0o700)
-    assert "no staging area" not in run(*command.split(), str(tmp_path / "data")).stderr
+    assert "not a staging area" not in run(*command.split(), str(tmp_path / "data")).stderr

@@ -171,7 +171,7 @@ def test_the_list_tells_what_is_cached_of_which_file(target, tmp_path):
     text = cache(tmp_path, "list", target / "one.h5")
     assert str(target / "one.h5") in text and "(100 %), opened 2 times" in text and "permanent, not in use" in text
     assert f"Nothing of {target}/two.h5 is cached." in cache(tmp_path, "list", target / "two.h5")
-    assert "there is no such file" in cache(tmp_path, "list", target / "none.h5", status=2)
+    assert "no such file" in cache(tmp_path, "list", target / "none.h5", status=2)
 
 
 def test_a_path_cannot_move_the_cursor(target, tmp_path):
@@ -208,7 +208,7 @@ def test_the_files_of_a_directory_and_of_a_list_are_prefetched(target, tmp_path)
     assert all(one["cached_bytes"] == one["size"] > ROW_BYTES for one in told), told
     listed = run([FOREBAY, "cache", "list", "--json"], staged(tmp_path, "read_cache=on"), tmp_path)
     assert all(str(path) in listed.stdout for path in paths), listed.stdout
-    assert "there is no such file" in cache(tmp_path, "prefetch", target / "none.h5", status=2)
+    assert "no such file" in cache(tmp_path, "prefetch", target / "none.h5", status=2)
     full = cache(tmp_path, "prefetch", target / "one.h5", status=1, FOREBAY_READ_CACHE_SIZE="1MiB")
     assert "NOT CACHED WHOLLY: there is no more room" in full
     missing = cache(tmp_path, "prefetch", target / "one.h5", status=1, FOREBAY_NLS=str(tmp_path / "missing"))

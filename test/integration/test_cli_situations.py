@@ -218,7 +218,11 @@ def test_a_log_that_cannot_be_read_may_be_of_any_file(path, area, damage, wait, 
         content[:] = b"x" * len(content)
     log.write_bytes(content)
     waited = call("wait", path)
-    assert waited.returncode == wait and "cannot tell" in waited.stderr and str(directory) in waited.stderr
+    assert (
+        waited.returncode == wait
+        and "unknown whether bytes are staged" in waited.stderr
+        and str(directory) in waited.stderr
+    )
     assert ask("verify", path).returncode == verify
     recovered = ask("recover", path)
     assert recovered.returncode == recover and str(directory) in recovered.stdout
@@ -259,7 +263,7 @@ class TestOtherUsers:
         assert ask("wait", path).returncode == PROBLEM
         assert ask("verify", "--json", process_directories(area, ANOTHER)[0].parent).returncode == FINE
         nothing = ask("recover")
-        assert nothing.returncode == FINE and f"Not asked about: the logs of user {ANOTHER}" in nothing.stdout
+        assert nothing.returncode == FINE and f"Not included: the logs of user {ANOTHER}" in nothing.stdout
         assert process_directories(area, ANOTHER), "not asked for"
         recovered = ask("recover", "--json", area)
         assert recovered.returncode == FINE, recovered.stdout

@@ -1,4 +1,4 @@
-"""`forebay status`, and what `forebay run` and `forebay doctor` make of ledgers that died processes left behind."""
+"""`forebay status`, and what `forebay run` and `forebay doctor` make of ledgers of dead processes."""
 
 import errno
 import fcntl
@@ -172,7 +172,7 @@ def test_a_dead_process_is_shown_as_left_behind(nls):
     (process,) = json.loads(status(nls, "--json"))["processes"]
     assert (process["alive"], process["left_behind"]) == (False, True)
     text = status(nls)
-    assert "process 4000000 (dead)" in text and "left behind by a process that died" in text
+    assert "process 4000000 (dead)" in text and "left by a dead process" in text
     assert "No space left on device" in text
     assert "B/s" not in text and " left\n" not in text  # nothing is being drained
     assert json.loads(status(nls, "--json"))["files"][0]["rate_bytes_per_s"] == 0
@@ -228,7 +228,7 @@ def test_a_file_of_several_processes_is_one_entry(nls):
     ] == sorted([(os.getpid(), True), (4000000, False)])
     text = status(nls)
     assert text.count("/scratch/run.h5") == 1 and " 75 %" in text and "100 %" not in text and "4000000 (dead)" in text
-    assert "left behind" not in text, "one of them is at work"
+    assert "left by" not in text, "one of them is at work"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_check_tells_by_the_exit_status(nls, counters, alive, expected):
 def test_what_was_drained_by_a_process_that_was_interrupted_is_not_left_behind(nls):
     put(nls, "4000000-1-0", ledger(4000000, 1, [open_file(pending=0, held=0, drained=64 * MIB)]))
     put(nls, "4000001-1-0", ledger(4000001, 1, []))
-    assert "left behind" not in status(nls) and "recover" not in status(nls)
+    assert "left by" not in status(nls) and "recover" not in status(nls)
     assert not any(process["left_behind"] for process in json.loads(status(nls, "--json"))["processes"])
 
 
@@ -282,7 +282,7 @@ def test_run_fails_when_a_process_of_it_died_with_staged_bytes(binary, nls):
     assert done.returncode == EXIT_NOT_DRAINED, done.stderr
     assert "NOT DRAINED: /scratch/run.h5: 24 MiB" in done.stderr
     assert str(nls / f"forebay-{os.geteuid()}" / "4000000-1-0") in done.stderr
-    assert "the staged bytes are kept" in done.stderr
+    assert "the staged bytes stay" in done.stderr
 
 
 def test_the_summary_counts_what_a_killed_process_had_staged(binary, nls):
@@ -334,7 +334,7 @@ def test_the_summary_calls_a_sum_over_processes_a_sum(binary, processes):
     lines += [json.dumps({"process": {"pid": at + 1, "files_opened": 1, "aside": {}}}) for at in range(processes)]
     code = f"import os\nopen(os.environ['FOREBAY_STATS'], 'a').write({chr(10).join([*lines, ''])!r})"
     told = call("run", "--", sys.executable, "-c", code, binary=binary).stderr
-    assert ("added up over 3 processes: in staged writes 3.00 s" in told) == (processes == 3)
+    assert ("sum over 3 processes: in staged writes 3.00 s" in told) == (processes == 3)
     assert ("time in staged writes 1.00 s" in told) == (processes == 1)
 
 

@@ -133,7 +133,7 @@ def test_a_device_that_cannot_be_used_is_left_out_and_told(mounted, tmp_path):
     done = read(environment_of(tmp_path, value), folder)
     assert done.stdout == expected
     prefetch(environment_of(tmp_path, value), folder)
-    assert "missing does not exist" in done.stderr and "the read cache goes on without it" in done.stderr
+    assert "missing does not exist" in done.stderr and "the read cache does not use it" in done.stderr
     assert bytes_on(a) and bytes_on(c)
     report = command("doctor", "--json", "-o", f"nls={a}=1GiB:{tmp_path / 'missing'}:{c}=2GiB")
     found = json.loads(report.stdout)
@@ -251,4 +251,4 @@ def test_commands_and_the_package_make_each_path_absolute(tmp_path, monkeypatch)
     printed = command("env", "--nls", f"a=2GiB:{b}").stdout
     assert f"FOREBAY_NLS='{a}=2GiB:{b}'" in printed or f"FOREBAY_NLS={a}=2GiB:{b}" in printed
     refused = command("env", "--nls", f"{a}:{tmp_path}/none")
-    assert refused.returncode != 0 and "goes on without that device" in refused.stderr
+    assert refused.returncode != 0 and "has the program run without that device" in refused.stderr

@@ -437,6 +437,6 @@ def test_the_workers_of_ranks_on_two_nodes_read_each_row_as_it_is(folder):
         assert [job.returncode for job in jobs] == [0, 0]
         assert sorted(told) == expected
         reports = [server.end() for server in nodes.servers]
-        return all("programs elsewhere have read" in report for report in reports) or reports
+        return all("other programs have read" in report for report in reports) or reports
 
     try_until_shown(folder, trial)

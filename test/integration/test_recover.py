@@ -310,7 +310,7 @@ def test_a_living_program_is_not_disturbed(tmp_path, area):
     assert status == 1 and report["files"] == [] and len(report["living"]) == 1
     told = call("recover", area)
     assert told.returncode == 1 and "in use by a living process" in told.stdout
-    assert "Nothing was left behind" not in told.stdout, "its log was not looked at"
+    assert "There are no staged bytes of dead processes" not in told.stdout, "its log was not looked at"
     assert left(area) == there
     running.communicate("\n", timeout=60)
     assert running.returncode == 0
@@ -523,7 +523,7 @@ def test_wait_does_not_say_what_it_cannot_know(tmp_path, area):
         ledger.write(b"of other")
     assert call("wait", "--nls", area, "--timeout", "0", path).returncode == 1, "its log tells"
     waited = call("wait", "--nls", area, other)
-    assert waited.returncode == 3 and "cannot tell" in waited.stderr
+    assert waited.returncode == 3 and "unknown whether bytes are staged" in waited.stderr
     with open(directory / "ledger", "r+b") as ledger:
         ledger.write(magic)
     assert call("wait", "--nls", area, other).returncode == 0

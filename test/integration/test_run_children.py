@@ -100,7 +100,7 @@ def test_a_process_without_figures_is_named_and_nothing_is_said_to_be_perfect(tm
     told, said, page = summary_of(tmp_path, tmp_path / "area", sys.executable, "-c", LINE % text)
     assert len(told["gaps"]) == 1 and "process 4194305 (worker)" in told["gaps"][0]
     assert "no figures of process 4194305 (worker)" in said and "100 % hits)" not in said
-    assert "process 4194305 (worker)" in page and "show nothing" not in page
+    assert "process 4194305 (worker)" in page and "suggest no change" not in page
 
 
 def test_a_program_that_uses_no_hdf5_is_not_praised(tmp_path):

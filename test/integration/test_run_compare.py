@@ -85,7 +85,7 @@ def test_other_differences_are_told_too(folder, code, told):
 def test_a_program_that_never_writes_the_same_twice_is_not_blamed_on_forebay(folder):
     code = "import uuid\nopen('id.txt', 'w').write(str(uuid.uuid4()))"
     done, found = compare(folder, code, "--runs", "2")
-    assert done.returncode == 0 and "id.txt differs between two native runs, too" in done.stderr, done.stderr
+    assert done.returncode == 0 and "id.txt also differs between two native runs" in done.stderr, done.stderr
     assert [one["differs_natively"] for one in found["differences"]] == [True]
     assert left_beside(folder) == []
 
@@ -106,7 +106,7 @@ def test_what_cannot_be_compared_is_refused(folder):
     done, found = compare(folder, "pass", "--copies", folder)
     assert done.returncode == 2 and "--copies" in done.stderr and found is None, done.stderr
     done, found = compare(folder, "pass", "--folder", folder / "missing")
-    assert done.returncode == 2 and "there is no such folder" in done.stderr and found is None, done.stderr
+    assert done.returncode == 2 and "the folder does not exist" in done.stderr and found is None, done.stderr
     done = subprocess.run([FOREBAY, "run", "--keep", "--", "true"], env=native(), capture_output=True, text=True)
     assert done.returncode == 2 and "--compare" in done.stderr, done.stderr
 

@@ -339,7 +339,7 @@ def test_a_server_that_is_stopped_is_not_written_around(tmp_path):
         (tmp_path / "socket").rename(tmp_path / "elsewhere")
         program.must(f"exec({CUT!r})")
         said = program.do("f['y'] = np.ones(1_000_000); f.flush()")
-        assert "its process lives still" in said, said
+        assert "its process is still alive" in said, said
         program.do("f.close()")
         program.end()
         server.process.send_signal(signal.SIGCONT)
@@ -409,7 +409,7 @@ def test_a_log_whose_file_system_is_gone_has_not_been_brought_home(tmp_path):
         server.end(signal.SIGKILL)
         server.area.rename(tmp_path / "unmounted")
         said = program.do("f['z'] = np.ones(1_000_000); f.flush()")
-        assert "is not there any more" in said, said
+        assert "does not exist any more" in said, said
         program.do("f.close()")
         program.end()
         (tmp_path / "unmounted").rename(server.area)

@@ -119,7 +119,9 @@ def test_without_the_key_new_files_are_written_natively_and_old_ones_are_not(mac
     if key != "none":
         path.write_text("0" * 64 + "\n")
         path.chmod(0o644 if key == "readable by all" else 0o600)
-    said = {"another": "it has another key", "none": str(path), "readable by all": "chmod 600"}[key]
+    said = {"another": "its key differs from that of this program", "none": str(path), "readable by all": "chmod 600"}[
+        key
+    ]
     variables = through(server.address, tmp_path / "client", f"server_key={path};")
     with Client(target, variables, on=machines.second) as program:
         program.must(*MANY_KINDS)

@@ -99,7 +99,7 @@ bool someone_lacks_connector(hid_t list) {
                               unequal->without, unequal->with,
                               unequal->all_seen
                                   ? "files that they open together with MPI are not staged"
-                                  : "if it does not load forebay by itself, opening a file together does not return"));
+                                  : "unless it loads forebay by itself, an open of a shared file does not return"));
     return unequal->all_seen;
 }
 

@@ -60,29 +60,32 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
     if (asked == nullptr) return refuse(function, missing_argument());
     const auto cannot = [&](std::string_view what) {
         return refuse(function,
-                      {Code::kUnsupported, fmt::format("make a cache of {}, which is open: {}",
+                      {Code::kUnsupported, fmt::format("start caching {}, which is open: {}",
                                                        file != nullptr ? file->path : std::string("a file"), what)});
     };
     if (file == nullptr)
-        return cannot("it was opened natively; HDF5_CACHE_WR=yes and HDF5_CACHE_RD=yes, or the file access list, have "
-                      "files cached from the beginning");
+        return cannot(
+            "it was opened natively; to cache files from their open, set HDF5_CACHE_WR=yes and HDF5_CACHE_RD=yes, "
+            "or use the file access list");
     if (!file->writable)
-        return cache_of(file) ? 0
-                              : cannot("it is open for reading, and not read through the cache; "
-                                       "HDF5_CACHE_RD=yes, or the file access list, has it cached");
+        return cache_of(file)
+                   ? 0
+                   : cannot("it is open for reading without the cache; to cache it, set HDF5_CACHE_RD=yes, or use "
+                            "the file access list");
     if (asked->purpose == CreateArguments::kRead) return 0;   // a written file is read from the log anyway
     stage::StagedFile* const staged = staged_of(*file);
     if (staged != nullptr && staged->staged()) return 0;
     if (file->shared != nullptr)
-        return cannot("ranks agree on staging when they open it; HDF5_CACHE_WR=yes, or the file access list, has it "
-                      "staged, unless it has stepped aside since");
+        return cannot(
+            "ranks agree on staging when they open it: set HDF5_CACHE_WR=yes, or use the file access list; if "
+            "that is set, the file has stepped aside since its open");
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->area().obstacle()) {
         const auto begun = staged->lifecycle().begin_staging();
         if (!begun) return refuse(function, begun.status());
         if (begun.value()) return 0;
     }
-    return cannot("it has stepped aside, or the staging area cannot be used; the statistics say why");
+    return cannot("it has stepped aside, or the staging area is unusable; the statistics say why");
 }
 
 herr_t remove_cache(const char* function, OpenFile* file) {
@@ -107,8 +110,8 @@ void hint_at_missing_cache() {
     if (engine == nullptr) return;
     const std::string how = identity().names_configuration ? "HDF5_CACHE_RD=yes" : "option read_cache=on";
     tell(engine->options().options,
-         "the program asks the cache for data of a file that has none, so nothing is kept: " + how +
-             " has files cached that are opened for reading, unless they are on a local disk",
+         "the program asks the cache for data of a file without a cache, so forebay keeps nothing: " + how +
+             " caches files that are opened for reading, unless they are on a local disk",
          Audience::kJob);
 }
 

@@ -87,7 +87,7 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
 [[nodiscard]] inline bool is_usable(const char* function, void* object) noexcept {
     if (object == nullptr || as_object(object)->under != nullptr) return true;
     push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
-               "the object was closed, or the call that should have made it has failed");
+               "the object was closed, or the call that creates it failed");
     return false;
 }
 

@@ -82,9 +82,9 @@ struct DeadServer {
     Status recover_file(const std::string& log, const Status& why) {
         const auto found = io::identify(folder_of(log));
         if (!area || !found || found.value() != *area)
-            return {Code::kUnavailable, "its staging area, with " + log + ", is not there any more"};
+            return {Code::kUnavailable, "its staging area, with " + log + ", does not exist any more"};
         if (area::life_at(log) != area::Life::kEnded)
-            return {Code::kUnavailable, "its process lives still, and has bytes of it in " + log};
+            return {Code::kUnavailable, "its process is still alive, and has bytes of it in " + log};
         Options& options = loaded.options;
         options.nls = std::filesystem::path(log).parent_path().parent_path().string();
         options.more_devices.clear();
@@ -97,9 +97,10 @@ struct DeadServer {
         const auto recovered = stage::Engine::create(loaded)->leftovers().recover_opened(
             {identity, path, true, locked, locked ? descriptor.lock() : nullptr});
         if (!recovered) return recovered.status();
-        warn_once(fmt::format("{}: the staging server {} is lost ({}); the file was at its last flush, and is written "
-                              "directly from now on",
-                              path, server, why.message()));
+        warn_once(fmt::format(
+            "{}: the staging server {} is lost ({}); the file is at its last flush, and is written directly from "
+            "now on",
+            path, server, why.message()));
         return Status::ok();
     }
 };
@@ -151,12 +152,12 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
     if (unanswered)
         return {failure.code(),
                 failure.message() + "; the server may open " + target.file->name() +
-                    " yet, so it is not written without it",
+                    " later, so the file is not written without it",
                 failure.sys_errno()};
     if (!nothing_there)
         return {failure.code(),
                 failure.message() + "; the server may have bytes of " + target.file->name() +
-                    ", so it is not written without it: start the server, or run `forebay recover` where it ran",
+                    ", so the file is not written without it: start the server, or run `forebay recover` where it ran",
                 failure.sys_errno()};
     warn_once(failure.message() + "; files are written directly, unstaged");
     target.aside = ledger::AsideReason::kServer;
@@ -182,8 +183,7 @@ Status forward_together(file::Team& team, stage::OpenTarget& target, const Loade
     if (some == 0) return Status::ok();
     if (some < team.size()) {   // a rank that stages would not see the bytes that others forward
         const Status differ(Code::kInvalidArgument,
-                            "open " + open.path +
-                                ": some ranks name a staging server (option server), and some do not");
+                            "open " + open.path + ": only some ranks name a staging server (option server)");
         FOREBAY_TRY(team.agree(attempt([&] { return loaded.options.strict ? differ : Status::ok(); })));
         (void)attempt([&] {
             if (team.rank() == 0) warn_once(differ.message() + "; files are written directly, unstaged");
@@ -210,7 +210,7 @@ Status forward_together(file::Team& team, stage::OpenTarget& target, const Loade
     if (!joined) return joined.status();
     if (std::ranges::count(joined.value(), static_cast<std::uint64_t>(Way::kForwarded)) == team.size())
         return Status::ok();
-    return {Code::kUnavailable, "open " + open.path + ": the staging server has it for some ranks, and not for all"};
+    return {Code::kUnavailable, "open " + open.path + ": the staging server opened it for some ranks only"};
 }
 
 namespace {

@@ -72,7 +72,7 @@ Result<void*> load_copy() {
     if (dladdr(reinterpret_cast<const void*>(&load_copy), &self) == 0)
         return Status{Code::kInternal, "cannot find the plugin's own file"};
     const int descriptor = ::memfd_create("forebay_vol", MFD_CLOEXEC);
-    if (descriptor < 0) return Status::from_errno(errno, "make a file in memory");
+    if (descriptor < 0) return Status::from_errno(errno, "create a file in memory");
     Status filled = fill_with_plugin(descriptor, self.dli_fname);
     void* copy = nullptr;
     if (filled) {

@@ -184,7 +184,7 @@ def test_the_examples_of_the_papers(tmp_path: Path, by_value: bool) -> None:
     # H5Dprefetch of a file that has no cache is told what has one.
     done = run([program("example_read"), "data.h5"], with_cache_vol(tmp_path, HDF5_CACHE_RD="no"), tmp_path)
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
-    hints = [line for line in done.stderr.splitlines() if "HDF5_CACHE_RD=yes has files cached" in line]
+    hints = [line for line in done.stderr.splitlines() if "HDF5_CACHE_RD=yes caches files" in line]
     assert len(hints) == 1, done.stderr
 
 

@@ -152,7 +152,7 @@ def test_a_new_file_on_a_target_that_fails_is_no_trap(on_error, nodes, target, t
 def test_a_read_of_what_another_node_cannot_bring_home_fails(target, tmp_path):
     done = run_on(target, tmp_path, "overwritten-and-read", "EIO", 2, FOREBAY_ON_ERROR="fail")
     assert failed(done, "read"), done.told()
-    assert "which drains for another node, cannot write what is staged there" in done.stderr, done.told()
+    assert "which drains for another node, cannot write the bytes staged there" in done.stderr, done.told()
     assert failed(done, "close"), done.told()
 
 

@@ -114,7 +114,7 @@ TEST_F(Ending, a_file_is_not_opened_while_a_write_of_an_earlier_session_may_stil
     impatient_ = true;
     const Status refused = open_refused(path);
     EXPECT_EQ(refused.sys_errno(), EBUSY) << refused.message();
-    EXPECT_NE(refused.message().find("not all of that has come to its end"), std::string::npos) << refused.message();
+    EXPECT_NE(refused.message().find("its bytes did not drain"), std::string::npos) << refused.message();
     const auto reader = open_to_read(path);
     ASSERT_FALSE(reader);
     EXPECT_EQ(reader.status().code(), Code::kUnavailable) << reader.status().message();
