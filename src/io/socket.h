@@ -1,8 +1,8 @@
 // Stream sockets: Unix sockets, and TCP.
 //
-// No call raises SIGPIPE. Ownership: a Socket closes its number, if that still stands for its socket: a program may
-// close descriptors that it does not know, and give their numbers to files of its own. Thread-safety: one thread sends
-// and receives at a time; `shut_down` and `hung_up` come from any. Blocking: as each call says.
+// No call raises SIGPIPE. Ownership: a Socket closes its number only if that still stands for its socket. A program may
+// close descriptors that it does not know, and give their numbers to its own files. Thread-safety: one thread sends and
+// receives at a time; `shut_down` and `hung_up` may come from any thread. Blocking: as each call says.
 #pragma once
 
 #include <chrono>

@@ -64,8 +64,8 @@ Status CommitPolicy::sync_log() {
 }
 
 Status CommitPolicy::keep_sync_error(const Status& failed) {
-    const Status failure = failed.with_context("what was staged of " + file_.name.path +
-                                               " outlives the process, but no loss of power");
+    const Status failure = failed.with_context("the staged bytes of " + file_.name.path +
+                                               " survive the process, but not a loss of power");
     if (sync_error_.is_ok()) sync_error_ = failure;
     return failure;
 }

@@ -2,7 +2,7 @@
 //
 // A file has one policy at a time. `Lifecycle` chooses it at the open, and `GroupMembership` when the file is shared:
 //
-//   ProcessCommits     a commit outlives the processes: a record in the log suffices
+//   ProcessCommits     a commit survives the processes: a record in the log suffices
 //   PowerLossCommits   durability=node, one process writes: a commit and a release wait for the devices
 //   GroupCommits       durability=node, several processes write: the drainer also states on the board which commit and
 //                      which segments count
