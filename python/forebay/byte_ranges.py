@@ -1,7 +1,7 @@
 """Translates a selection of a dataset into ranges of bytes in the file.
 
 This module uses only HDF5's public calls, through h5py's low level. The ranges are for prefetching, so they may cover
-slightly more than the selection: ranges less than a block of the cache apart are joined, and a selection of very many
+slightly more than the selection. Ranges less than a block of the cache apart are joined. A selection of very many
 pieces becomes its hull.
 """
 

@@ -48,7 +48,7 @@ _RATES = {
     "fs_total": "file system, as all nodes together get it into one file",
     "network": "network of a node",
     "memory": "memory copies of a node",
-    "server": "what one staging server takes in; default: 2GiB/s",
+    "server": "bytes that one staging server takes in; default: 2GiB/s",
 }
 _SECONDS = {
     "local_latency_s": ("local-latency", "of a write to node-local storage"),

@@ -1,4 +1,4 @@
-"""What ``forebay estimate`` reads: the statistics of a run, and the speeds that ``forebay doctor`` measured."""
+"""Reads the input of ``forebay estimate``: the statistics of a run, and the speeds that ``forebay doctor`` measured."""
 
 from __future__ import annotations
 

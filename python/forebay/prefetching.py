@@ -79,9 +79,9 @@ class Prefetch:
 def prefetch(what: Any, selection: Any = None) -> Prefetch:
     """Requests a dataset, a part of it, or a whole file from the read cache, and returns at once.
 
-    `what` is an h5py.Dataset, an h5py.File, or the path of a file that this process has open through forebay;
-    `selection` is an index of the dataset. The dataset may be contiguous, chunked or compressed: the cache stores its
-    bytes as they are in the file.
+    The argument `what` is an h5py.Dataset, an h5py.File, or the path of a file that this process has open through
+    forebay. The argument `selection` is an index of the dataset. The dataset may be contiguous, chunked or compressed:
+    the cache stores its bytes as they are in the file.
 
     Raises NotEnabled without the plugin, OSError if the plugin refuses (ENOENT: the file is not open in this process;
     ENOTSUP: it is not read through the cache; EAGAIN: too many ranges wait already), ValueError for a virtual or

@@ -8,8 +8,8 @@ Gaussian pulses. Scheme: explicit leapfrog, second order in space and time, stab
 dt <= h / sqrt(3); see for example Strikwerda, "Finite Difference Schemes and Partial Differential
 Equations", chapter 8.
 
-On standard output it reports one JSON object per line: what it runs, and when each phase (open,
-compute, write, flush, close) began and ended, in nanoseconds of the monotonic clock.
+It prints one JSON object per line: its settings, then the begin and end of each phase (open, compute,
+write, flush, close) in nanoseconds of the monotonic clock.
 """
 
 from __future__ import annotations

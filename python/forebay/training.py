@@ -3,8 +3,8 @@
 It knows HDF5 and nothing else: one file, opened for reading, each image read by its number, as most programs
 read theirs. ``python training.py --data samples.h5`` runs it; see ``--help``.
 
-On standard output it reports one JSON object per line: what it runs, when each phase (open, read, compute, close)
-began and ended, in nanoseconds of the monotonic clock, and at the end a checksum of all that it read.
+It prints one JSON object per line: its settings, then the begin and end of each phase (open, read, compute, close) in
+nanoseconds of the monotonic clock. The last line has a checksum of all bytes that it read.
 """
 
 from __future__ import annotations
