@@ -147,8 +147,18 @@ def estimate_reading(machine: Machine, reading: Reading) -> Estimate:
     return Estimate(answers, reading_text(machine, reading, answers))
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        return super()._format_action_invocation(action).replace(", ", ",", 1)
+
+
 class _Parser(argparse.ArgumentParser):
-    """Prints mistakes as the other commands of forebay do."""
+    """Prints help and mistakes as the other commands of forebay do."""
+
+    def format_help(self) -> str:
+        usage, rest = super().format_help().removeprefix("usage: ").split("\n\n", 1)
+        description, rest = rest.split("\n\n", 1)
+        return f"{description}\n\nUsage: {usage}\n\n{rest}"
 
     def error(self, message: str) -> NoReturn:
         _refuse(re.sub(r"argument ([^:]*?)(?:/[^:]*)?: ", r"\1: ", message))
@@ -156,19 +166,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _refuse(message: str) -> None:
-    print(f"forebay estimate: {message}\n`forebay estimate --help` tells more.", file=sys.stderr)
+    print(f"forebay estimate: {message}\n`forebay estimate --help` explains the command.", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="forebay estimate",
         usage="forebay estimate [OPTIONS]",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=28, width=100),
-        description="Estimates how long a program waits for its file, natively and with forebay. Each node writes, "
-        "then computes, in each step, and the file is closed after the last one. Sizes are powers of 1024: 64MiB, "
-        "2.5GiB/s; 2.1e9 is a number of bytes.",
+        formatter_class=lambda prog: _HelpFormatter(prog, max_help_position=28, width=100),
+        description="Estimates how long a program waits for its file, natively and with forebay",
+        epilog="Each node writes, then computes, in each step, and the file is closed after the last one. Sizes are "
+        "powers of 1024: 64MiB, 2.5GiB/s; 2.1e9 is a number of bytes.",
+        add_help=False,
     )
-    machine = parser.add_argument_group("machine")
+    options = parser.add_argument_group("Options")
+    options.add_argument("-h", "--help", action="help", help="Print this help message and exit")
+    machine = parser.add_argument_group("Machine")
     machine.add_argument("--preset", choices=sorted(PRESETS), help="figures of this machine, as published")
     machine.add_argument("--measured", type=Path, metavar="FILE", help="output of forebay doctor --json --target DIR")
     for name, about in _RATES.items():
@@ -185,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar="FACTOR",
             help=about,
         )
-    program = parser.add_argument_group("program")
+    program = parser.add_argument_group("Program")
     program.add_argument(
         "--from", dest="run", type=Path, metavar="FILE", help="statistics or JSON of a run on one node; see docs"
     )
@@ -201,14 +214,14 @@ def _parser() -> argparse.ArgumentParser:
     program.add_argument("--close", choices=["wait", "deferred"], default="wait", help="option close; default: wait")
     program.add_argument("--flush", action="store_true", help="each step flushes, and the flush drains, as with MPI")
     program.add_argument("--servers", type=_at_least(1, int), metavar="N", help="also stage through this many servers")
-    reads = parser.add_argument_group("program that reads")
+    reads = parser.add_argument_group("Program that reads")
     reads.add_argument("--epochs", type=_at_least(1, int), metavar="N", help="reads all data this many times")
     reads.add_argument(
         "--cache", type=quantity, default=quantity("8GiB"), metavar="SIZE", help="read_cache_size; default: 8GiB"
     )
     reads.add_argument("--page-cache", type=quantity, metavar="SIZE", help="memory of a node for file pages")
     reads.add_argument("--in-order", action="store_true", help="each rank reads the same data in every epoch")
-    output = parser.add_argument_group("output")
+    output = parser.add_argument_group("Output")
     output.add_argument("--json", action="store_true", help="as one JSON object")
     output.add_argument("--plot", type=Path, metavar="FILE", help="also draw 1 to 4,096 nodes, as PNG, SVG or PDF")
     output.add_argument("--sources", action="store_true", help="also say where the preset's figures are from")

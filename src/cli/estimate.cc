@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,9 @@ namespace forebay::cli {
 namespace {
 
 constexpr const char* kPython = "python3";
+constexpr const char* kSummary =
+    "How long a program would wait for its file, natively and with forebay, on this or another "
+    "machine";
 // No module is taken from the working directory. The package's folder leaves the search path before the module loads
 // anything else, since packages beside it may be those of another Python.
 constexpr const char* kRunModule = "import sys\n"
@@ -27,6 +31,13 @@ constexpr const char* kRunModule = "import sys\n"
 
 int run_module(const std::vector<std::string>& arguments) {
     const auto package = python_package_folder();
+    if (!package && std::ranges::any_of(arguments, [](const std::string& word) { return word == "--help"; })) {
+        fmt::print(
+            "{}\n\nUsage: forebay estimate [options]\n\nThe command needs forebay's Python package, whose help lists "
+            "all options.\n",
+            kSummary);
+        return 0;
+    }
     if (!package) {
         fmt::print(stderr, "forebay estimate: find the Python package: this installation has none\n");
         return kExitNotFound;
@@ -46,8 +57,7 @@ int run_module(const std::vector<std::string>& arguments) {
 }   // namespace
 
 void add_estimate(CLI::App& app, int& exit_status) {
-    CLI::App* command = app.add_subcommand("estimate", "How long a program would wait for its file, natively and with "
-                                                       "forebay, on this or another machine");
+    CLI::App* command = app.add_subcommand("estimate", kSummary);
     // The module parses all further arguments, --help too.
     command->set_help_flag();
     command->prefix_command();

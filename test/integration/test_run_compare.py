@@ -69,7 +69,7 @@ def test_a_result_that_differs_with_forebay_is_told_and_both_are_kept(folder):
 @pytest.mark.parametrize(
     "code, told",
     [
-        (SEES_FOREBAY + "open('with' if with_forebay else 'without', 'w')", "is there"),
+        (SEES_FOREBAY + "open('with' if with_forebay else 'without', 'w')", "exists only in"),
         (SEES_FOREBAY + "import os; os.chmod('input.txt', 0o600 if with_forebay else 0o640)", "permissions"),
         (SEES_FOREBAY + "import os\nif with_forebay: os.remove('link'); open('link', 'w')", "kind"),
         (SEES_FOREBAY + "import sys; sys.exit(5 if with_forebay else 0)", "exit status 5"),

@@ -200,7 +200,7 @@ def test_a_wrong_size_is_refused(text, capsys):
     assert end.value.code == 2
     assert capsys.readouterr().err == (
         f"forebay estimate: --bytes: '{text}' is not a size, such as 64MiB, 2.5GiB/s or 2.1e9\n"
-        "`forebay estimate --help` tells more.\n"
+        "`forebay estimate --help` explains the command.\n"
     )
 
 
