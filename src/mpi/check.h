@@ -1,4 +1,4 @@
-// Turns the result of an MPI function into a Status. `what` is the function's name.
+// Turns the result of an MPI function into a Status. The parameter `what` is the function's name.
 #pragma once
 
 #include "base/status.h"

@@ -28,7 +28,7 @@ bool has_ended(AsyncRequest::State state) noexcept {
 
 const char* at_once_name(AtOnce why) noexcept { return kNames.at(static_cast<std::size_t>(why)); }
 
-// Shared by the requests, which may outlive whoever carries them out.
+// Shared by the requests, which may outlive their AsyncRequests.
 struct AsyncRequest::Core final : ForkParty {
     Core() { join_forks(); }
     ~Core() override { leave_forks(); }
@@ -39,7 +39,7 @@ struct AsyncRequest::Core final : ForkParty {
     std::condition_variable ended;                     // a request has
     std::vector<std::shared_ptr<AsyncRequest>> open;   // have not ended
     std::size_t pieces = 0;                            // of those
-    std::atomic<std::size_t> open_count{0};            // of `open`, for who looks without the lock
+    std::atomic<std::size_t> open_count{0};            // of `open`, for threads without the lock
     bool stopped = false;
     AsyncCounters counters;
 };
@@ -76,14 +76,14 @@ void AsyncRequest::run() noexcept {
     end_locked(failure_ ? State::kDone : State::kFailed);
 }
 
-// Whoever calls holds the request.
+// The caller holds the request.
 void AsyncRequest::end_locked(State state) noexcept {
     state_ = state;
     if (state == State::kFailed) ++core_->counters.failed;
     if (state == State::kCanceled) ++core_->counters.canceled;
     core_->pieces -= parts_.size();
     parts_ = {};
-    file_.reset();   // never the last: whoever detaches the file waits for this
+    file_.reset();   // never the last: the file's close waits for this
     std::erase_if(core_->open, [this](const auto& request) { return request.get() == this; });
     core_->open_count.store(core_->open.size(), std::memory_order_release);
     core_->ended.notify_all();

@@ -1,10 +1,10 @@
 // Reads that a program has asked for with an asynchronous call and does not wait for yet.
 //
-// A request is carried out by a thread of this class, in no order. Whoever is about to change what a read has asked for
-// waits for that read first (`await_reads`), so a read gives what the file held when it was made. The bytes go to the
-// program's own memory, which has to stay until the request has ended.
+// A request is carried out by a thread of this class, in no order. A thread that is about to change what a read asked
+// for waits for that read first (`await_reads`), so a read gives what the file held when it was made. The bytes go to
+// the program's own memory, which has to stay until the request has ended.
 //
-// Bounds: so many requests, and so many pieces of them, exist at a time. Whoever makes one more waits for room.
+// Bounds: so many requests, and so many pieces of them, exist at a time. A thread that makes one more waits for room.
 // Thread-safety: every call from any thread. Fork: a request that had not ended counts as failed in the child, which
 // makes none. Blocking: as named. After a crash: nothing is left of a request.
 // Source: HDF5 reference manual, H5ES and H5VL_request_class_t.

@@ -45,7 +45,7 @@ class CommitPolicy {
     // Gives back idle segments, but waits for no device. With `newest_too`, the newest segment may go as well. Returns
     // true if any segment went. The file's lock. Call `StagingLog::recycle`, which knows when nothing may go.
     virtual bool recycle(bool newest_too) = 0;
-    // The same for a policy whose releases wait for devices. Returns true if there was anything to give back. The
+    // Recycles for a policy whose releases wait for devices. Returns true if there was anything to give back. The
     // file's lock; drops it.
     virtual bool recycle_durably(bool newest_too);
     // `recycle_durably` or `release_all` is at work in some thread. The file's lock.
@@ -62,9 +62,9 @@ class CommitPolicy {
     // drained. The next commit reports a failure. The writer's lock.
     void sync_opening();
 
-    // Of a shared file: this process's log is on its device as it is now. The drainer commits after that. No lock.
+    // For a shared file: brings this process's log to its device as it is now. The drainer commits after that. No lock.
     virtual Status sync_own_log() { return Status::ok(); }
-    // Of a shared file: the drainer calls this once all have joined, and before the first write. No lock.
+    // For a shared file: the drainer calls this once all have joined, and before the first write. No lock.
     virtual Status begin_statements() { return Status::ok(); }
 
   protected:
@@ -109,8 +109,8 @@ class PowerLossCommits final : public CommitPolicy {
     Status append_record(bool closing, std::uint64_t& sequence, bool& recorded) REQUIRES(file_.writer);
 };
 
-// The drainer makes a statement after all that the statement says is on the devices. Whatever relies on the statement
-// happens after the statement is on its device. Each statement is complete, and only the last one counts.
+// The drainer makes a statement after all that the statement says is on the devices. A step that relies on the
+// statement comes after the statement is on its device. Each statement is complete, and only the last one counts.
 // docs/log-format.md, "Durable logs of several processes", tells what recovery does with it.
 class GroupCommits final : public CommitPolicy {
   public:

@@ -1,8 +1,8 @@
 // Closes that the program does not wait for (docs/consistency.md, "Deferred close").
 //
 // A close that is deferred is *under way* from its commit until nothing more comes to the file's target. The closing
-// thread ends closes in their order. A caller that needs one ended, as it opens the same file or needs room in the log,
-// ends it itself, unless a thread has begun to; then it waits for that thread. Meanwhile this process holds a claim on
+// thread ends closes in their order. A caller may need one ended, as it opens the same file or needs room in the log.
+// It then ends that close itself, or waits for the thread that has begun to. Meanwhile this process holds a claim on
 // the file in the folder `closing/` of the staging area, where other processes of the node see it. Tests may put the
 // area elsewhere; then no claim is made. The first failure that no call has reported is kept for the next call that can
 // report it (`take_failure`).
@@ -63,9 +63,9 @@ class DeferredCloses {
     // why its close has to wait; with close=wait the reason is kShared. None: this process need not wait.
     [[nodiscard]] std::optional<WaitedClose> why_waits(const StagedFile& file);
     void count_waited(WaitedClose why) noexcept;
-    // Instead of Engine::detach, once all processes have agreed. `finish` does what is left to do of the file, and
-    // calls no other process. `claims`: this process tells other processes of the node. If no thread is to be had, the
-    // close ends here.
+    // Replaces Engine::detach, once all processes have agreed. `finish` does the rest of the close, and calls no other
+    // process. `claims`: this process claims the file, so that others of the node see the close. If no thread is
+    // available, the close ends here.
     struct SharedClose {
         std::function<Status()> finish;
         AfterClose afterwards;
@@ -80,7 +80,7 @@ class DeferredCloses {
     // dropped. An error: it cannot be known. Blocks as long as the closing process waits for its target.
     enum class Before : std::uint8_t { kUse, kDrop };
     [[nodiscard]] Status await(const io::Identity& identity, Before before = Before::kUse);
-    // The same for closes of this process only.
+    // Waits as `await` does, but only for closes of this process.
     void await_own(const io::Identity& identity, Before before);
     // Ends one close, or waits for the end of one. Returns false if none is under way.
     bool await_one() noexcept;
@@ -145,7 +145,7 @@ class DeferredCloses {
     Statistics& statistics_;
 
     Mutex mutex_;
-    Condition changed_;                     // what follows has changed
+    Condition changed_;                     // the members below have changed
     Closes under_way_ GUARDED_BY(mutex_);   // in the order of the closes
     bool looked_at_claims_ GUARDED_BY(mutex_) = false;
     std::optional<Limits> limits_ GUARDED_BY(mutex_);

@@ -185,8 +185,8 @@ bool Engine::State::stop_threads(std::chrono::steady_clock::time_point until,
 bool Engine::State::come_to_rest() {
     const std::uint64_t patience_ns = drain::patience_ns(loaded.options);
     if (patience_ns == 0) return true;   // the destructor waits
-    // Each close has waited for so long already. What hangs then is of files that were given up, however well others
-    // do.
+    // Each close has waited for so long already. A thread that hangs now belongs to a file that was given up, however
+    // well others do.
     const auto all = files.all();
     const bool wanted = std::any_of(all.begin(), all.end(), [](const auto& file) { return file->staged(); });
     const auto last_moment = std::chrono::steady_clock::now() + kLastMoment;

@@ -2,11 +2,10 @@
 //
 // One engine per host library (the plugin owns it). Creating one touches nothing on disk. The first file that is opened
 // for writing opens the staging area, and nothing is allocated there before something is staged. The engine ends its
-// threads and removes its logs when destroyed; a log that still holds undrained bytes stays, for recovery. If a drain
-// thread is in a call that does not return (option patience), the destructor leaves everything that the thread may
-// touch in memory, and the thread itself, to the end of the process: the engine's logs then pass for those of a living
-// process. A process that goes on after its engine calls `await_rest` before, so that an engine is never both given up
-// and alive.
+// threads and removes its logs when destroyed; a log that still holds undrained bytes stays, for recovery. A drain
+// thread may be in a call that does not return (option patience). Then the destructor leaves that thread, and all
+// memory that it may touch, to the end of the process. The engine's logs then pass for those of a living process. A
+// process that goes on after its engine calls `await_rest` before, so that an engine is never both given up and alive.
 //
 // The engine consists of parts, each with a page of its own, and has itself the calls that concern several of them:
 //
@@ -71,18 +70,17 @@ class Engine {
     // is brought to its last commit. Blocks until that is done, also by another process, and until a close that did not
     // wait has ended. Returns a text that tells the user what happened, or an empty one. It is an error if the log
     // cannot be used and the file is to be written: its bytes would be mixed with those of the log later. A retryable
-    // error: another process uses the file. A log of another file of this name (its file system was mounted again, or
-    // it was replaced) is told of, and counted; with option strict that is an error.
+    // error: another process uses the file. The text reports a log of another file of this name (its file system was
+    // mounted again, or it was replaced). That is counted; with option strict it is an error.
     [[nodiscard]] Result<std::string> recover_before_open(const std::string& path, bool writable);
     // Returns the state of the file behind `target.file`: the one that exists already in this process, or a new one. A
     // read-only handle gets one too: it reads straight through, and sees staged bytes as soon as a writer attaches.
-    // When staging is impossible (an option or the staging area is unusable) and option strict is off, the file is
-    // attached in state bypass with the reason counted, and `warning`, given once per engine, says why; with strict on,
-    // that is the error.
+    // If staging is impossible (an option or the staging area is unusable), the file is attached in state bypass, and
+    // the reason is counted. `warning`, given once per engine, says why. With option strict, that is the error instead.
     Result<Attached> attach(OpenTarget target);
-    // For a file that is opened read-only by this name, and need be neither opened nor asked: its version is known
-    // (option `revalidate`), all of its bytes are on the node, and no process of the node stages it. Null: open it.
-    // Blocks on the staging area only.
+    // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
+    // `revalidate`), all of its bytes are on the node, and no process of the node stages it. Null: open it. Blocks on
+    // the staging area only.
     [[nodiscard]] std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
     // The program removes the file of this name.
     void removes(const std::string& name) noexcept;
@@ -97,8 +95,8 @@ class Engine {
         Status outcome;
         bool deferred = false;   // `afterwards` is called later, else not at all
     };
-    // The same with option close: the last writable handle may return once everything is committed. The rest is done
-    // behind the program, and `closes().await` waits for it.
+    // Follows option close: the last writable handle may return once everything is committed. The rest is done behind
+    // the program, and `closes().await` waits for it.
     Detached detach(const std::shared_ptr<StagedFile>& file, bool writable, AfterClose afterwards) noexcept;
 
     // ---- counting ----
@@ -112,16 +110,16 @@ class Engine {
 
     // ---- the end ----
 
-    // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close): commits
-    // and drains them, as a close does, within the option patience, tells the statistics and removes the log. Returns a
-    // text for each file of which something stays in the log. From then on nothing is staged. Blocks as closing does.
-    // In a forked child it does nothing. `leave_to` (close=linger): as DeferredCloses::leave. If it fails, this process
-    // waits for the closes.
+    // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close). Commits
+    // and drains them, as a close does, within the option patience. Then tells the statistics and removes the log.
+    // Returns a text for each file of which something stays in the log. From then on nothing is staged. Blocks as
+    // closing does. In a forked child it does nothing. `leave_to` (close=linger): as DeferredCloses::leave. If it
+    // fails, this process waits for the closes.
     using LeaveTo = DeferredCloses::LeaveTo;
     [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
-    // Returns once no thread of the engine is in a call of a target, or begins one, however long that takes: nothing of
-    // the engine reaches a target any more, and its destructor leaves nothing behind but logs of a process that has
-    // ended. All files are detached. In a forked child it does nothing.
+    // Waits, however long it takes, until no thread of the engine is in a call of a target or begins one. Then nothing
+    // of the engine reaches a target any more. Its destructor leaves only logs of a process that has ended. All files
+    // are detached. In a forked child it does nothing.
     void await_rest() noexcept;
 
   private:

@@ -1,5 +1,5 @@
-// What the staged files of one engine share: options, the pool of log segments, the drain threads, the end of the job
-// and of the process, and the calls by which a file asks the others for room.
+// Shared by the staged files of one engine: options, the pool of log segments, the drain threads, the end of the job
+// and of the process. Its calls also let a file ask the others for room.
 //
 // Has no lock. Thread-safety: all calls from any thread, without the file's `mutex()`; its `writer_` may be held. Only
 // `await_a_close` blocks.
@@ -68,7 +68,7 @@ class FileContext {
     // The job ends soon, for what is staged (drain/deadline.h): closes and flushes wait for the drain. Looks at the
     // clock. When it begins to press, the user is warned, and all files drain.
     [[nodiscard]] bool deadline_presses() noexcept;
-    // The same, as of the last look.
+    // Returns the result of the last look.
     [[nodiscard]] bool deadline_pressed() const noexcept { return deadline_.presses(); }
     // ... and so much is staged that a write waits for the drain.
     [[nodiscard]] bool too_much_for_deadline() noexcept;

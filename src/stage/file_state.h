@@ -1,7 +1,7 @@
 // The state of one open file, and the locks that guard it.
 //
-// `StagedFile` owns the state. The classes that it is made of (stage/staged_file.h) share it: each has one job, reads
-// and changes the state for that job, and keeps to itself the data that no other class needs.
+// `StagedFile` owns the state. The classes that it is made of (stage/staged_file.h) share it. Each has one job, for
+// which it reads and changes the state. It keeps to itself the data that no other class needs.
 //
 // A file is in one of four modes:
 //

@@ -62,7 +62,7 @@ class FileTable {
     // Ends the writing of one handle. kLastWriter: the caller finishes the file. kProcessEnds: nothing was changed, and
     // the caller calls `await_process_end`.
     [[nodiscard]] Handle begin_close(const StagedFile& file, bool writable) noexcept;
-    // The same for a file that several processes write together.
+    // Begins the close of a file that several processes write together.
     void begin_shared_close(const StagedFile& file) noexcept;
     // The closing thread finishes the file from now on, not the thread that has begun the close.
     void hand_over(const StagedFile& file) noexcept;
@@ -115,7 +115,7 @@ class FileTable {
   private:
     struct Entry {
         std::shared_ptr<StagedFile> file;
-        std::shared_ptr<cache::CachedFile> cached;   // what `file` reads, if that is through the read cache
+        std::shared_ptr<cache::CachedFile> cached;   // the cached file that `file` reads, or null
         std::unique_ptr<io::Lock> being_written;     // tells readers of this node that they should store nothing
         std::uint64_t handles = 0, writers = 0;
         bool closing = false;          // the last writer is finishing

@@ -1,4 +1,4 @@
-// What a fork does to staging.
+// The effect of a fork on staging.
 //
 // A child inherits memory but no threads. So that it finds consistent state and no lock held by a thread
 // that is gone, every registered party's state lock is taken around fork(2) (pthread_atfork). The child
@@ -27,8 +27,8 @@ class ForkParty {
     [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
 
   protected:
-    // From the first to the second call the locks are taken around every fork: the last thing of the
-    // constructor, and the first of the destructor, which must not be reached in a child.
+    // A fork between these calls takes the locks. The first is the constructor's last call. The
+    // second is the destructor's first call. A child must not reach that destructor.
     void join_forks();
     void leave_forks();
 

@@ -1,4 +1,4 @@
-// What other processes have left of a file, or may still write to it, as the engine asks before it opens, empties or
+// Tells what other processes have left of a file, or may still write to it. The engine asks before it opens, empties or
 // makes the file.
 //
 // recover::Leftovers looks, and recovers. This class waits for processes that are ending, words what happened for the
@@ -30,9 +30,9 @@ class Leftovers {
   public:
     Leftovers(FileContext& context, FileTable& files, Statistics& statistics);
 
-    // The errno of a failure of the calls below: a process that is not known to be dead, this one included, may still
-    // write to the file, and did not come to its end within the option patience. The message names it. No program may
-    // open the file, not even for reading.
+    // The errno of a failure of the calls below: a process, maybe this one, may still write to the file. It is not
+    // known to be dead, and did not end within the option patience. The message names it. No program may open the file,
+    // not even for reading.
     static constexpr int kUnsettled = EBUSY;
 
     struct OpenedFile {
@@ -45,16 +45,16 @@ class Leftovers {
         // Called before the file is recovered, if there is no descriptor: a lock for reading is in the way.
         std::function<void()> give_way{};
     };
-    // As Engine::recover_before_open, for a file that is open already. Before anything is read of it, and once it is
-    // locked if it is to be: its writer may have died since another look, or while this process waited for the lock.
+    // As Engine::recover_before_open, for a file that is open already. Call it before any read of the file, and after
+    // its lock if it gets one. Its writer may have died since another look, or while this process waited for the lock.
     // A retryable error, also for reading: another process has the file in use.
     [[nodiscard]] Result<std::string> recover_opened(OpenedFile file);
 
     // Before the file at `path` is emptied. Returns ok if what dead processes have left of it can be given up.
     [[nodiscard]] Status admit_emptying(const std::string& path);
     // Before a file that is open now is emptied, or was made. Returns ok if what dead processes have left of it, or of
-    // one that had its number, can be given up, and if this process may write it: it may not if it has closed the file
-    // with bytes that it could not write.
+    // one that had its number, can be given up. Fails if this process may not write it, as it has closed it with bytes
+    // that it could not write.
     [[nodiscard]] Status may_forget(const io::Identity& identity, const std::string& path);
     // After a file was made or emptied: gives up what dead processes have left of it, or of one that had its number.
     // `open_here`: also if this process has attached it since.

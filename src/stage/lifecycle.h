@@ -61,7 +61,7 @@ class Lifecycle {
     Status step_aside(ledger::AsideReason reason);
     // The program knows where in the file its data are, and may read them there beside HDF5. They are there on return,
     // and later writes are there at once. A file that is not written now is not staged when it is opened for writing
-    // (FileContext). A shared file stays staged: see GroupMembership::drain_present.
+    // (FileContext). A shared file stays staged: see `drain_present` of GroupMembership.
     Status expose_offsets();
     // Counts that, and remembers the file.
     void note_addresses_given();

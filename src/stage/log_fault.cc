@@ -1,5 +1,5 @@
-// The staging device fails under the mapping of the log (io/guarded_access.h): docs/consistency.md, "Each fault and
-// what comes of it".
+// The staging device fails under the mapping of the log (io/guarded_access.h). docs/consistency.md says what follows
+// from each fault.
 //
 // Bytes that the log cannot store go to the target. Pages that cannot be read back are lost to this process: the rest
 // drains, and the log stays, for a device that comes back.

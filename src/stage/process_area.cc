@@ -18,16 +18,15 @@ namespace forebay::stage {
 
 namespace {
 
-// What a log has besides payload: headers, and what it keeps for commits (log/file_log.cc), which is a 32nd of a
-// segment.
+// Besides payload, a log has headers, and keeps a 32nd of a segment for commits (log/file_log.cc).
 constexpr std::uint64_t kPayloadPerRest = 16;
 // A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched
 // ahead.
 constexpr std::uint64_t kReserveMemoryShare = 16;
 // A log in memory takes no more than this share of what the process's control group may use: it is charged to the job.
 constexpr std::uint64_t kLogMemoryShare = 4;
-// Where the process may map only so much (ulimit -v, -d), the log takes this share of what is left, and nothing if that
-// is little: threads and their heaps take up to half a GiB of addresses, which the program might miss.
+// Where the process may map only so much (ulimit -v, -d), the log takes this share of what is left. It takes nothing if
+// that is little: the program might miss the addresses, up to half a GiB, that threads and their heaps take.
 constexpr std::uint64_t kMappableShare = 16, kMappableMin = std::uint64_t{4} << 30;
 constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20, kMapBytesWithLimit = std::uint64_t{8} << 20;
 // More than engines of one process, and such as look at the staging area at the same time.

@@ -1,5 +1,5 @@
-// The part of the staging area that belongs to this process and engine: its directory, the lock that shows others that
-// the process lives, the pool of log segments, and the ledger.
+// The part of the staging area that belongs to this process and engine. It has a directory, a lock that shows others
+// that the process lives, the pool of log segments, and the ledger.
 //
 // Opened once, with the first file that is opened for writing. If that fails, the reason is kept (`Obstacle`), and no
 // file is staged. The directory is removed by `leave`, unless it holds what recovery needs. A process that dies leaves
@@ -9,7 +9,7 @@
 // alone. It is the outermost lock of the engine, and is held while the area, or a target that is attached, is opened.
 // `pool()` and `ledger()` need it until a file is staged, and no lock from then on. `claims_mutex_` is innermost.
 // Thread-safety: every call from any thread. Blocking: calls that take `opening()` block on the staging area, and on
-// whoever holds it.
+// the thread that holds it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class ProcessArea {
     // Returns the directory in which the process makes its own: `forebay-<uid>`.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
     // `registers`: the area is where the options say. It is noted for commands (area/registry.h), and other processes
-    // are told of deferred closes in it.
+    // learn of deferred closes in it.
     ProcessArea(const LoadedOptions& loaded, OpenArea open_area, bool registers, const area::RunRecord& run)
         : loaded_(loaded), open_area_(std::move(open_area)), registers_(registers), run_(run) {}
 

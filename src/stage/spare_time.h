@@ -1,8 +1,8 @@
 // Whether staging pays in front of a target that is as fast as the log, such as a page cache.
 //
 // There the drain costs a second copy. That copy is free if it is made while the program does something else, and
-// delays the program if it never does. So a process keeps an account in time: what its program spends outside the calls
-// of its files is earned, what it takes to drain the bytes that are staged is spent, when they are. A program that only
+// delays the program if it never does. So a process keeps an account in time. It earns the time that its program spends
+// outside the calls of its files. When bytes are staged, it spends the time that their drain takes. A program that only
 // writes stages nothing more; one that computes between its checkpoints stages as much as can be drained meanwhile.
 //
 // Thread-safe. Calls of several threads at a time make the account coarse, and no more: nothing but speed depends on

@@ -15,7 +15,7 @@
 //
 // Invariant: each byte that the program wrote is in the log and indexed, or in the target, before the write returns.
 // Thread-safety: every call may come from any thread. Blocking: calls that return a Status may wait for room, for the
-// target or for a device; a wait for the target fails with ETIMEDOUT once nothing has reached it for as long as option
+// target or for a device. A wait for the target fails with ETIMEDOUT once nothing has reached it for as long as option
 // patience says. Nothing is lost by that, and the call may be made again.
 #pragma once
 
@@ -55,12 +55,12 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
 
     // Copies the bytes into the staging log; they are the newest content of their places for every later `read` of this
     // process. Blocks only for room in the staging area (option full). Many small parts of one call share records.
-    // Errors: only those that a direct write would have, as bytes that the log cannot take go to the target; and the
-    // kept background error, if there is no room for more. After such an error, bytes are still taken and kept; commit
+    // Errors: only those that a direct write would have, as bytes that the log cannot take go to the target. If there
+    // is no room for more, also the kept background error. After such an error, bytes are still taken and kept; commit
     // and close report it.
     Status write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
     Status write(std::span<const Part> parts, ByteClass byte_class);
-    // Writes raw data to the target, past the log: with several nodes, when other nodes write beside it.
+    // Bypasses the log and writes raw data to the target: with several nodes, when other nodes write beside it.
     Status write_bypassing(std::span<const Part> parts);
 
     // See StagedReader.
@@ -78,8 +78,8 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
 
     // Returns once every staged byte, committed or not, is in the target. Reports the kept background error.
     Status drain();
-    // The same for the bytes that may drain now. Bytes that wait for a commit stay in the log, so that a crash leaves
-    // the last commit. For a shared file: the bytes that the drainer's process knows of.
+    // Drains as `drain` does, but only the bytes that may drain now. Bytes that wait for a commit stay in the log, so
+    // that a crash leaves the last commit. For a shared file: the bytes that the drainer's process knows of.
     Status drain_ready();
     // Syncs the target: drained bytes are on its device.
     Status sync_drained();

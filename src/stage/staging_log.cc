@@ -174,7 +174,7 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
     }
 }
 
-// The same for a process that does not drain: only the drainer can make room.
+// Waits for room in a process that does not drain: only the drainer can make room.
 Result<std::uint64_t> StagingLog::await_room(log::SegmentPool::Take take) {
     for (;;) {
         const std::uint64_t released = file_.group->log().released();

@@ -59,7 +59,7 @@ class StagingLog {
     // Returns how many payload bytes may be appended now. Returns 0 if none may, and waiting would not help or is not
     // wanted (option full, or `take` wants a warm segment): the caller then bypasses the log. The writer's lock.
     Result<std::uint64_t> make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
-    // Of a shared file: makes room for a record that tells the others of a change beside the log. If need be,
+    // For a shared file: makes room for a record that tells the others of a change beside the log. If need be,
     // everything drains for it. The writer's lock.
     Status make_marker_room();
     // Appends a record that recovery needs. Nothing is recorded while nothing is staged, as the target has it all; but

@@ -1,4 +1,4 @@
-// What an engine counts, and tells: the counters of the process, its lines of statistics (docs/statistics.md), and
+// Counts and tells for an engine: the counters of the process, its lines of statistics (docs/statistics.md), and
 // warnings to the user.
 //
 // The counters are in the ledger, for `forebay status`, in the tally of the process, for its `forebay run`, and in

@@ -26,7 +26,7 @@ class TargetReads {
     [[nodiscard]] std::size_t size() const noexcept { return requests_.size(); }
     // Carries out requests until none is left, or one has failed.
     void work() noexcept;
-    // Until nobody is at a request any more, and none is begun. The first failure.
+    // Waits until no thread is at a request any more, and none begins one. Returns the first failure.
     Status wait();
 
   private:

@@ -1,6 +1,6 @@
 // The target of a file of which nothing is staged, for reads that take no lock.
 //
-// Whoever holds the file's lock offers the target while reads may go straight to it, and withdraws it before that ends.
+// The holder of the file's lock offers the target while reads may go straight to it, and withdraws it before that ends.
 // A read that has begun goes on; the target that it reads stays until it has ended, also where another one has taken
 // its place. Thread-safety: `Use` from any thread, without the lock; everything else under it.
 #pragma once
@@ -24,7 +24,7 @@ class UnstagedTarget {
             if (target_.offered_.load() == nullptr) return;
             active_ = true;
             target_.users_.fetch_add(1);
-            file_ = target_.offered_.load();   // once more: whoever replaces it looks for users after it was withdrawn
+            file_ = target_.offered_.load();   // once more: `replace` looks for users after it has withdrawn the target
         }
         ~Use() { end(); }
         Use(const Use&) = delete;
@@ -56,7 +56,7 @@ class UnstagedTarget {
         target = std::move(by);
         let_go();
     }
-    // Whoever begins to use the target now is given the present one.
+    // A read that begins now uses the present target.
     void let_go() noexcept {
         if (users_.load() != 0) return;
         replaced_.clear();

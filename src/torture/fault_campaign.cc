@@ -122,7 +122,7 @@ class Torture::FaultPoint {
             where_,
             [&](const Recovery& recovery, std::span<const std::byte> content) {
                 if (told_.closed) return judge_closed(seed_, operations_, told_, content);
-                // Of a staging area that takes nothing there is no log.
+                // A staging area that takes nothing has no log.
                 point_.uncommitted = recovery.uncommitted || told_.given_up ||
                                      (!recovery.any_log && !fault_.kind->of_target);
                 return judge_killed(seed_, told_, point_.uncommitted, content);
@@ -140,7 +140,7 @@ class Torture::FaultPoint {
     }
     // No call told of the fault, though it has to be told.
     [[nodiscard]] bool hid_failure() const {
-        // What has failed may be cut off before it is tried again, or may have been written by the close: a file that
+        // The failed bytes may be cut off before they are tried again, or the close may have written them. A file that
         // is right by itself shows that nothing was left to be written. One that was only synchronized too late does
         // not show it.
         const bool moot = told_.closed_well && (fault_.kind->of_target || fault_.on_error == OnError::kRetry) &&
@@ -152,7 +152,7 @@ class Torture::FaultPoint {
     const FaultCase& fault_;
     const bool killed_;
     const std::uint64_t seed_, operations_, nth_;
-    const std::string where_;   // what went wrong begins with it
+    const std::string where_;   // the beginning of each text on a failure
     Told told_;
     Point point_;
 };

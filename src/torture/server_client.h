@@ -1,7 +1,7 @@
-// The client processes of `forebay torture --server`, hidden commands of `forebay-torture`: a client that writes a file
-// through the server, a reader of the file beside it, and a launcher whose program ends with torture. The first two
-// open the file as HDF5's driver does (hdf5/driver/serial_driver.cc): they lock it, recover it from dead processes,
-// then connect to the server. They report the outcomes on standard output (told.h). All of them end with torture.
+// Client processes of `forebay torture --server`, hidden commands of `forebay-torture`. One writes a file through the
+// server, one reads the file beside it, and one is a launcher whose program ends with torture. The first two open the
+// file as HDF5's driver does (hdf5/driver/serial_driver.cc): they lock it, recover it from dead processes, then connect
+// to the server. They report the outcomes on standard output (told.h). All of them end with torture.
 #pragma once
 
 #include <CLI/App.hpp>

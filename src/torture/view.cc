@@ -31,7 +31,7 @@ void append_table(std::string& text, std::span<const Campaign> campaigns) {
     }
 }
 
-// What went wrong in each campaign, and what all of them did.
+// Appends what went wrong in each campaign, and what all of them did.
 void append_sums(std::string& text, std::span<const Campaign> campaigns) {
     const auto out = std::back_inserter(text);
     ServerFigures all;

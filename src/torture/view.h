@@ -1,4 +1,4 @@
-// What `forebay torture` tells: the table, the same as JSON, and a line that is drawn over and over meanwhile.
+// The output of `forebay torture`: the table, the same as JSON, and a line that is drawn over and over meanwhile.
 #pragma once
 
 #include <nlohmann/json.hpp>

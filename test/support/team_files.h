@@ -1,10 +1,10 @@
 // Files that several participants write together, for tests: their folders, and two ways to drive them.
 //
-//   Scratch      a folder with a staging area and a target, on a real file system: the participants map each
-//                other's logs, each at addresses of its own;
-//   TeamMember   one member of a team with an engine and a shared file of its own (collective calls);
-//   Participants all participants of a node in one thread of the test, which decides the order of their
-//                calls. A collective call is one call for all, as in file::SharedFile.
+//   Scratch       a folder with a staging area and a target, on a real file system: the participants map each
+//                 other's logs, each at addresses of its own;
+//   TeamMember    one member of a team with an engine and a shared file of its own (collective calls);
+//   Participants  all participants of a node in one thread of the test, which decides the order of their
+//                 calls. A collective call is one call for all, as in file::SharedFile.
 #pragma once
 
 #include <fcntl.h>
