@@ -1,8 +1,12 @@
 // A listener of an outflow that notes what it is told, and answers as the file that the test describes.
+//
+// Thread-safety: as `DrainListener`. The outflow calls `reached` and `came_to_rest` without its lock, from the test's
+// thread and from the scheduler's at once; the listener has a lock of its own for what they note.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -36,16 +40,27 @@ class NotingListener final : public drain::DrainListener {
     void pace_changed() noexcept override {}
     void progressed() noexcept override {}
     void synced() noexcept override {}
-    void reached(std::uint64_t, std::uint64_t, ByteRange range) override { reached_.push_back(range); }
-    void came_to_rest() noexcept override { ++rests_; }
+    void reached(std::uint64_t, std::uint64_t, ByteRange range) override {
+        const std::lock_guard lock(mutex_);
+        reached_.push_back(range);
+    }
+    void came_to_rest() noexcept override {}
+    [[nodiscard]] std::vector<ByteRange> ranges_reached() {
+        const std::lock_guard lock(mutex_);
+        return reached_;
+    }
 
     index::StagedBytes& bytes_;
     group::BypassCount bypasses_;
     bool given_up_ = false, halted_ = false;
     std::uint64_t logical_size_ = std::uint64_t{3} << 20, committed_size_ = 0;
-    int error_ = 0, rests_ = 0;
-    std::vector<ByteRange> written_, reached_;
+    int error_ = 0;
+    std::vector<ByteRange> written_;
     std::vector<log::TargetState> noted_;
+
+  private:
+    std::mutex mutex_;
+    std::vector<ByteRange> reached_;   // guarded by mutex_
 };
 
 }   // namespace forebay::test

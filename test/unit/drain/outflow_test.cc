@@ -87,7 +87,7 @@ TEST_F(OutflowTest, pieces_that_adjoin_reach_the_target_in_one_write) {
     stage(1000, 500, 'b');
     ASSERT_TRUE(drain());
     EXPECT_THAT(listener_.written_, ElementsAre(ByteRange{0, 1500}));
-    EXPECT_THAT(listener_.reached_, ElementsAre(ByteRange{0, 1500}));
+    EXPECT_THAT(listener_.ranges_reached(), ElementsAre(ByteRange{0, 1500}));
     EXPECT_EQ(read(0, 1500), std::string(1000, 'a') + std::string(500, 'b'));
     EXPECT_EQ(ready_bytes(), 0u);
 }
@@ -130,7 +130,7 @@ TEST_F(OutflowTest, after_a_failure_everything_stays_staged_until_it_is_tried_ag
     EXPECT_TRUE(listener_.halted_);
     EXPECT_EQ(listener_.error_, ENOSPC);
     EXPECT_EQ(ready_bytes(), 1000u);
-    EXPECT_THAT(listener_.reached_, IsEmpty());
+    EXPECT_THAT(listener_.ranges_reached(), IsEmpty());
     faults_->clear();
     {
         const LockGuard lock(outflow_.mutex());
@@ -151,7 +151,7 @@ TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_give
     ASSERT_TRUE(taken);
     listener_.given_up_ = true;
     taken.work->run();
-    EXPECT_THAT(listener_.reached_, IsEmpty());
+    EXPECT_THAT(listener_.ranges_reached(), IsEmpty());
     EXPECT_EQ(ready_bytes(), 1000u);
 }
 
