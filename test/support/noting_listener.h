@@ -1,7 +1,7 @@
 // A listener of an outflow that notes what it is told, and answers as the file that the test describes.
 //
-// Thread-safety: as `DrainListener`. The outflow calls `reached` and `came_to_rest` without its lock, from the test's
-// thread and from the scheduler's at once; the listener has a lock of its own for what they note.
+// Thread-safety: as `DrainListener`. The outflow calls `reached` without its lock, from several threads at once. The
+// listener guards the noted ranges by a lock of its own.
 #pragma once
 
 #include <cstdint>
