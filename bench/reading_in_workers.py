@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 
 from forebay.slowfs import SlowFS
-from reading import CLOCK_BEHIND, environment_of, make_rows
+from reading import CLOCK_BEHIND, environment_of, make_rows, plain_environment
 
 PROGRAM = """
 import json, os, sys, time, zlib, h5py, torch
@@ -58,7 +58,9 @@ def private_kib(pid):
 def main():
     torch.set_num_threads(1)
     torch.manual_seed(5)
-    more = {"num_workers": workers, "multiprocessing_context": method, "persistent_workers": bool(kept)}
+    more = {"num_workers": workers}
+    if workers:
+        more |= {"multiprocessing_context": method, "persistent_workers": bool(kept)}
     if method == "forkserver":
         torch.multiprocessing.get_context(method).set_forkserver_preload(["torch", "h5py"])
     rows = Rows()
@@ -66,13 +68,15 @@ def main():
     told = {"epochs": [], "sum": 0}
     for epoch in range(epochs):
         # Times from the first batch on, because PyTorch decides the start time of a worker.
+        started = time.monotonic()
         batches, begin = iter(loader), None
         for number, batch in enumerate(batches):
-            begin = begin or time.monotonic()
+            begin = begin or (time.monotonic() if workers else started)
             told["sum"] ^= zlib.crc32(batch.numpy()[:, ::4096].tobytes())
             time.sleep(step)   # computing on a device
             if epoch + 1 == epochs and number == len(loader) - 2:
-                told["private_kib"] = max(private_kib(worker.pid) for worker in batches._workers)
+                pids = [worker.pid for worker in batches._workers] if workers else [os.getpid()]
+                told["private_kib"] = max(map(private_kib, pids))
         told["epochs"].append(time.monotonic() - begin)
     print(json.dumps(told))
 
@@ -87,12 +91,19 @@ def run(side: str, program: Path, path: Path, area: Path, options: argparse.Name
     area.mkdir()
     environment = environment_of("forebay" if side == "forebay" else "native", area, options.cache, options.mode)
     words = [path, options.epochs, workers, method, int(options.kept), options.step / 1000, int(side == "memory")]
-    done = subprocess.run(
-        [options.python, "-W", "ignore::UserWarning", program, *map(str, words)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
+    command = [options.python, "-W", "ignore::UserWarning", program, *map(str, words)]
+    if side == "forebay" and not workers:  # `forebay run` brings the hook into DataLoader
+        choices = {"nls": area, "read_cache": options.mode, "read_cache_size": options.cache}
+        command = [
+            Path(os.environ["FOREBAY_BUILD_DIR"]) / "bin" / "forebay",
+            "run",
+            "--quiet",
+            *(f"--option={name}={value}" for name, value in choices.items()),
+            "--",
+            *command,
+        ]
+        environment = plain_environment()
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     return json.loads(done.stdout)
 
 
@@ -138,17 +149,19 @@ def main() -> None:
                             seen[side].append(file_system.stats()["operations"]["read"]["bytes"] - before)
                     if len({one["sum"] for side in SIDES for one in took[side]}) != 1:
                         sys.exit("the sides have read different bytes")
-                    report(f"{workers} workers, {method}", took, seen, options)
+                    report(f"{workers} workers, {method}" if workers else "no workers", took, seen, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def report(name: str, took: dict, seen: dict, options: argparse.Namespace) -> None:
+    first = {side: statistics.median(one["epochs"][0] for one in took[side]) for side in SIDES}
     later = {side: statistics.median(s for one in took[side] for s in one["epochs"][1:]) for side in SIDES}
     memory = {side: statistics.median(one["private_kib"] for one in took[side]) / 1024 for side in SIDES}
     data_bytes = options.rows * options.row_bytes
     print(
-        f"{name}: later epochs native {later['native']:.3f} s, forebay {later['forebay']:.3f} s, without I/O "
+        f"{name}: epoch 1 native {first['native']:.3f} s, forebay {first['forebay']:.3f} s, "
+        f"{first['native'] / first['forebay']:.2f} x as fast, without I/O {first['memory']:.3f} s; later epochs native {later['native']:.3f} s, forebay {later['forebay']:.3f} s, without I/O "
         f"{later['memory']:.3f} s, {later['memory'] / later['forebay']:.3f} of forebay's; the file system saw "
         f"{statistics.median(seen['native']) / data_bytes:.3f} and "
         f"{statistics.median(seen['forebay']) / data_bytes:.3f} x the data; private memory of a worker "
