@@ -161,7 +161,8 @@ def report(name: str, took: dict, seen: dict, options: argparse.Namespace) -> No
     data_bytes = options.rows * options.row_bytes
     print(
         f"{name}: epoch 1 native {first['native']:.3f} s, forebay {first['forebay']:.3f} s, "
-        f"{first['native'] / first['forebay']:.2f} x as fast, without I/O {first['memory']:.3f} s; later epochs native {later['native']:.3f} s, forebay {later['forebay']:.3f} s, without I/O "
+        f"{first['native'] / first['forebay']:.2f} x as fast, without I/O {first['memory']:.3f} s; later epochs "
+        f"native {later['native']:.3f} s, forebay {later['forebay']:.3f} s, without I/O "
         f"{later['memory']:.3f} s, {later['memory'] / later['forebay']:.3f} of forebay's; the file system saw "
         f"{statistics.median(seen['native']) / data_bytes:.3f} and "
         f"{statistics.median(seen['forebay']) / data_bytes:.3f} x the data; private memory of a worker "
