@@ -16,7 +16,6 @@ class Event {
     Event& operator=(const Event&) = delete;
 
     void signal() noexcept;
-    // Makes the descriptor unreadable until the next `signal`.
     void clear() noexcept;
     [[nodiscard]] int number() const noexcept { return number_; }
 

@@ -1,6 +1,4 @@
-// Operations on the operating system's files beyond the seam of io/file.h: times and leases.
-//
-// Files of other kinds have no descriptor. Thread-safety: any thread.
+// Operations on the operating system's files beyond io/file.h: times and leases. Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>

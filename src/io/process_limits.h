@@ -1,7 +1,5 @@
-// Limits of the system for this process, which a library in it must not exhaust.
-//
-// Each call asks the system anew, because limits change while a program runs. Thread-safety: all calls from any thread.
-// They read /proc and /sys/fs/cgroup, and block on nothing else.
+// Limits of the system for this process, which a library in it must not exhaust. Each call asks anew, because limits
+// change while a program runs. Thread-safety: all calls from any thread. Blocks on /proc and /sys/fs/cgroup only.
 #pragma once
 
 #include <cstdint>

@@ -72,7 +72,6 @@ bool is_there(int file) noexcept {
     return ::fstat(file, &facts) == 0 && facts.st_nlink > 0;
 }
 
-// Checks the lock of older versions.
 bool is_locked_as_before(int file) noexcept {
     struct flock holder{};
     holder.l_type = F_WRLCK;
@@ -96,7 +95,6 @@ std::string holder_noted(int file) {
                                                                           : std::string(text.substr(0, end));
 }
 
-// Returns 0 with the holder in `holder`, or an errno.
 int look(int folder, const char* name, Holder& holder) noexcept {
     const OwnDescriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     holder = Holder::kUntold;

@@ -19,7 +19,7 @@ constexpr unsigned kEstablished = 1, kListening = 10;   // in /proc/net/tcp
 
 struct Ends {
     bool is_unix = false;
-    sockaddr_in own{}, other{};   // the addresses of a TCP connection
+    sockaddr_in own{}, other{};
 };
 
 Result<Ends> ends_of(int number) {

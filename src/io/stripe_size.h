@@ -1,9 +1,8 @@
-// The preferred unit of writes of a file system: a stripe, or a large block.
-//
-// Lustre has the layout of each file in the extended attribute `lustre.lov` (a lov_user_md: magic at 0, stripe size at
-// 24, both little-endian 32 bits; lustre/include/uapi/linux/lustre/lustre_user.h). GPFS, BeeGFS and NFS report a block,
-// a chunk or their largest request as `st_blksize` (stat(2)). A local file system's page or two is of no use.
-// Thread-safety: all functions. `ask_stripe_size` blocks as fgetxattr(2) does.
+// The preferred unit of writes of a file system: a stripe, or a large block. Lustre has a file's layout in the extended
+// attribute `lustre.lov` (a lov_user_md: magic at 0, stripe size at 24, both little-endian 32 bits;
+// lustre/include/uapi/linux/lustre/lustre_user.h). GPFS, BeeGFS and NFS report a block, a chunk or their largest
+// request as `st_blksize` (stat(2)). A local file system's page or two is of no use. Thread-safety: all functions.
+// `ask_stripe_size` blocks as fgetxattr(2) does.
 #pragma once
 
 #include <cstdint>

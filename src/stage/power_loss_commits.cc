@@ -18,9 +18,8 @@ Result<std::uint64_t> PowerLossCommits::append(bool closing, Status& failure) {
     return sequence;
 }
 
-// First everything that the commit promises is put on the device, then the record. If the log is empty after that there
-// is no record, and the caller brings the target up to date. `recorded`: recovery would find the record, even if it is
-// not known to be on the device.
+// Syncs what the commit promises, then the record. If the log is empty after that there is no record, and the caller
+// brings the target up to date. `recorded`: recovery would find the record, even if it may not be on the device.
 Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bool& recorded) {
     if (!file_.log->empty() && !file_.log->marker_fits()) {
         const auto room = log_.make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);

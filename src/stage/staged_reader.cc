@@ -203,8 +203,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
     }
 }
 
-// Ready bytes below the committed end belong to the last commit, as newer ones are held. A counter has the exceptions,
-// and the keeper gets that counter.
+// Ready bytes below the committed end belong to the last commit; a counter, which the keeper gets, has exceptions.
 Status StagedReader::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {
