@@ -1,7 +1,5 @@
-// The option table: every setting of forebay.
-//
-// The table generates the parser, `forebay options`, `docs/options.md` and the names of the environment variables
-// (`size` is FOREBAY_SIZE). These are the sources of a value, strongest first:
+// The option table: every setting of forebay. It generates the parser, `forebay options`, `docs/options.md` and the
+// names of the environment variables (`size` is FOREBAY_SIZE). The sources of a value, strongest first:
 //   1. the connector string      HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
 //   2. the environment           FOREBAY_NLS=/local
 //   3. the TOML file             FOREBAY_CONFIG=/etc/forebay.toml   (top-level keys, option names)
@@ -174,7 +172,6 @@ void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::s
 // Returns the accepted values: "1 MiB to 1 PiB", "on or off", "wait or through", or empty text.
 [[nodiscard]] std::string option_range(const OptionSpec& spec);
 
-// Returns the table as the Markdown page docs/options.md.
 [[nodiscard]] std::string options_as_markdown();
 
 }   // namespace forebay

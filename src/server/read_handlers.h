@@ -1,6 +1,6 @@
-// The sessions of clients that write nothing: readers of a file's last commit, followers of its commits, and readers of
-// files in this node's read cache. Thread-safety: the session's thread makes all calls. Blocking: as the calls of the
-// file do; a follower's request until there is a new commit.
+// Sessions of clients that write nothing: readers of a last commit, followers of commits, and readers through this
+// node's read cache. The session's thread makes all calls. Blocks as the file does; a follower's request until a new
+// commit.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 
 namespace forebay::server {
 
-// Reads the last commit of a file that another client writes.
 class SnapshotHandler final : public SessionHandler {
   public:
     SnapshotHandler(std::unique_ptr<ServedSnapshot> snapshot, wire::Connection& connection) noexcept
@@ -29,7 +28,6 @@ class SnapshotHandler final : public SessionHandler {
     Transfer transfer_;
 };
 
-// Reports each commit of a file that another client writes.
 class FollowHandler final : public SessionHandler {
   public:
     FollowHandler(std::shared_ptr<Observers> observers, wire::Connection& connection) noexcept
@@ -49,8 +47,8 @@ class CachedHandler final : public SessionHandler {
                   wire::Connection& connection) noexcept
         : files_(files), reader_(std::move(reader)), connection_(connection) {}
 
-    // Answers an OPEN, request `number` of the session. If the cache cannot read the file, the answer is FAILED, and
-    // the client may open another file.
+    // Answers an OPEN, request `number`: FAILED if the cache cannot read the file; the client may then open another
+    // one.
     [[nodiscard]] Status open(std::uint64_t number, const wire::Open& request);
     [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
 

@@ -1,6 +1,5 @@
-// A staging server: it listens, and has a thread for each session. Thread-safety: one thread calls `run` and
-// `await_sessions`. Ownership: sessions' threads end before this object. Blocking: `run` until it is woken,
-// `await_sessions` until all sessions have ended.
+// A staging server: it listens, and has a thread for each session, which ends before this object. One thread calls
+// `run` and `await_sessions`. `run` blocks until it is woken, `await_sessions` until all sessions have ended.
 #pragma once
 
 #include <atomic>

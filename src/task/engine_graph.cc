@@ -63,7 +63,7 @@ void Engine::Core::schedule_locked(Task::Node& node) {
 }
 
 void Engine::Core::satisfied_locked(Task::Node& child, Wait wait) {
-    if (wait == Wait::kSufficientParent)   // one is enough
+    if (wait == Wait::kSufficientParent)
         for (Edge& edge : child.parent_edges())
             if (edge.wait == Wait::kSufficientParent) edge.leave();
     if (--child.missing == 0) schedule_locked(child);

@@ -156,7 +156,6 @@ Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Ses
     return Status::ok();
 }
 
-// `fresh` asks for an unused connection.
 CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const File& file, bool fresh,
                                         std::unique_ptr<Session>& taken) {
     Pool::Line& line = pool.lines[server];

@@ -36,13 +36,12 @@ class Connection {
         Header header;
         io::Bytes payload;   // valid until the next frame is received
     };
-    // Receives a frame. The bytes of a DATA with the size of `into` go there. kCorrupt: the frame is malformed, or its
-    // seal does not match; the connection is unusable then. kNotFound: the other side closed the connection between two
-    // frames.
+    // Receives a frame. The bytes of a DATA with the size of `into` go there. kCorrupt: it is malformed, or its seal
+    // does not match; the connection is then unusable. kNotFound: the other side closed the connection between frames.
     [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
-    // Sends a request with the descriptor `passed` (-1: none) of this side, through a Unix socket. The other side gets
-    // a number of its own for the same open file (`take_passed`).
+    // Sends a request with `passed` (-1: none) through a Unix socket: the other side gets its own number
+    // (`take_passed`).
     [[nodiscard]] Status send_with(Type type, std::uint64_t request, io::Bytes payload, int passed);
     // Returns the descriptor of the last EXPOSE or OPEN, which the caller then owns, or -1.
     [[nodiscard]] int take_passed() noexcept { return passed_.take(); }

@@ -1,8 +1,6 @@
-// Frames between a program and a staging server (docs/protocol.md): encoding, and parsing of untrusted bytes.
-//
-// Parsers read only their argument, allocate no memory that depends on a number in it, and refuse everything that the
-// document does not allow. kCorrupt: malformed. Results of parsers point into their argument. Thread-safety: pure
-// functions. No call blocks.
+// Frames between a program and a staging server (docs/protocol.md): encoding, and parsing of untrusted bytes. Parsers
+// read only their argument, allocate no memory that depends on a number in it, and refuse all that the document does
+// not allow (kCorrupt). Results of parsers point into their argument. Pure functions. No call blocks.
 #pragma once
 
 #include <array>

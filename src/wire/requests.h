@@ -1,13 +1,9 @@
-// The requests of one session, on the client's side (docs/protocol.md).
-//
-// Requests are sent and answered in one order. WRITEs are pipelined: the server's credits limit how many are sent ahead
-// of their answers. Every other request waits for its answer, and so for the answers to all earlier WRITEs. Large reads
-// and writes go through memory that both sides use (exposed_memory.h), after kExposeAfter bytes have gone through a
-// Unix socket.
-//
-// After an error, `lost` tells if the connection is lost. If not, the error is the server's answer.
-//
-// Ownership: connection and memory. Thread-safety: one thread. Blocks (not `lost`) for the socket's patience.
+// The requests of one session, on the client's side (docs/protocol.md). Requests are sent and answered in one order.
+// WRITEs are pipelined: the server's credits limit how many are sent ahead of their answers. Every other request waits
+// for its answer, and so for those to all earlier WRITEs. Large reads and writes go through memory that both sides use
+// (exposed_memory.h), after kExposeAfter bytes through a Unix socket. After an error, `lost` tells if the connection is
+// lost; if not, the error is the server's answer. Owns connection and memory. Thread-safety: one thread. Blocks (not
+// `lost`) for the socket's patience.
 #pragma once
 
 #include <cstddef>
