@@ -39,7 +39,7 @@ class OwnWrite {
 // Starts a thread that calls `run` as std::jthread does, with a stop token if it takes one. Throws std::system_error.
 template <class Run>
 [[nodiscard]] std::jthread start_background_thread(Run&& run) {
-    const SignalsBlocked blocked;   // the new thread inherits it
+    const SignalsBlocked blocked;
     return std::jthread(std::forward<Run>(run));
 }
 

@@ -16,7 +16,7 @@
 namespace forebay {
 
 struct StagingDevice {
-    std::string path;          // absolute path of the directory
+    std::string path;
     std::uint64_t bytes = 0;   // limit of the read cache in it; 0: option read_cache_size
     friend bool operator==(const StagingDevice&, const StagingDevice&) = default;
 };

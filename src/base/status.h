@@ -78,7 +78,6 @@ class [[nodiscard]] Result {
 
 }   // namespace forebay
 
-// Returns the failure of `expression` from the enclosing function.
 #define FOREBAY_TRY(expression)                                                                         \
     do {                                                                                                \
         if (::forebay::Status forebay_status_ = (expression); !forebay_status_) return forebay_status_; \

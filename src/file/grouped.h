@@ -22,7 +22,7 @@ class Grouped : public Sharing {
     struct Node {
         const std::vector<Introduction>& all;   // by rank
         std::string_view name;
-        std::size_t rank = 0;   // of this member
+        std::size_t rank = 0;
         bool durable = false;   // durability=node is set for all members
 
         [[nodiscard]] bool has(const Introduction& member) const noexcept { return member.node == name; }

@@ -1,8 +1,7 @@
-// The interface of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi). It lies here
-// because both the plugin (src/hdf5), which links no MPI, and the library include it. When a file is opened with an
-// mpio access list, the plugin loads the library for the process's MPI and finds `forebay_mpi_adapter` in it. MPI
-// handles pass as bytes, because their type differs between implementations. The library does not initialise MPI, and
-// calls MPI from the caller's thread only.
+// The interface of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi). Both the plugin
+// (src/hdf5), which links no MPI, and the library include it. When a file is opened with an mpio access list, the
+// plugin loads the library for the process's MPI and finds `forebay_mpi_adapter` in it. MPI handles pass as bytes, as
+// their type differs between implementations. The library neither initialises MPI nor calls it from another thread.
 #pragma once
 
 #include <cstddef>
@@ -42,9 +41,8 @@ struct MpiAdapter {
     void (*free_info)(void* info) = nullptr;
     // Local: no other process needs to call it. The caller keeps the communicator.
     Result<Membership> (*members)(const void* communicator) = nullptr;
-    // Collective over ranks of several nodes that have opened a file for reading, in the team's communicator. Returns
-    // null on all ranks if one reads past the cache, has another version, or lacks memory. Only the calling thread may
-    // ask peers.
+    // Collective over ranks of several nodes that have opened a file for reading, in the team's communicator. Null on
+    // all ranks: one reads past the cache, has another version, or lacks memory. Only the calling thread may ask peers.
     std::shared_ptr<cache::Peers> (*join_peers)(Team& team, const void* communicator,
                                                 const PeersWanted& wanted) noexcept = nullptr;
 };

@@ -23,7 +23,6 @@ SharedFile::~SharedFile() {
     if (state_.attached) (void)engine_->detach(file_, true);
 }
 
-// Fills `me` with this member's facts, and `warning` with a text for the user.
 Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning) {
     FOREBAY_TRY(opened.status());
     if (opened.value().file->forwarded() != nullptr) sharing_ = &forwarded_;

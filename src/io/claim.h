@@ -1,5 +1,5 @@
-// A name that one process at a time holds, until it gives the name up or dies: a file of this name with a lock that
-// ends with the process (process_lock.h). Giving up removes the file. After a crash it stays, unlocked, and has no
+// A name that one process at a time holds, until it gives the name up or dies. It is a file of this name with a lock
+// that ends with the process (process_lock.h). Giving up removes the file. After a crash it stays, unlocked, and has no
 // meaning. Thread-safety: a claim is a value. No call blocks.
 #pragma once
 

@@ -38,7 +38,6 @@ class Descriptor {
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
 
-    // A number for one call.
     class Use {
       public:
         Use(int number, bool passing) noexcept : number_(number), passing_(passing) {}
@@ -57,15 +56,13 @@ class Descriptor {
     // Returns EBADF, with the reason in its message, if the descriptor is lost and cannot be opened anew.
     [[nodiscard]] Result<Use> use();
 
-    // Facts as of the construction; 0 or none: unknown. `mount`: never reused (kMountUnique). `block_bytes`:
-    // st_blksize.
+    // As of the construction; 0 or none: unknown. `mount`: never reused (kMountUnique). `block_bytes`: st_blksize.
     [[nodiscard]] std::optional<Identity> identity() const noexcept;
     [[nodiscard]] std::uint64_t mount() const noexcept { return facts_.mount; }
     [[nodiscard]] std::uint64_t block_bytes() const noexcept { return facts_.block_bytes; }
 
     [[nodiscard]] bool is_ours() const noexcept { return is_ours(number()); }
-    // The number, for messages and own checks. `lend`: its address (H5Fget_vfd_handle); the program may move the
-    // position.
+    // For messages and own checks. `lend`: the number's address (H5Fget_vfd_handle); the program may move the position.
     [[nodiscard]] int number() const noexcept { return number_.load(std::memory_order_acquire); }
     [[nodiscard]] int* lend() noexcept;
 

@@ -1,7 +1,6 @@
-// A process that outlives this one. It has a session of its own, so no signal of a terminal reaches it, /dev/null as
-// standard streams, and default actions for signals. posix_spawn creates it, so no code of this process runs in it. It
-// does the rest itself (settle_detached): a posix_spawn that closes descriptors and changes the folder needs glibc
-// 2.34. Thread-safety: any thread.
+// A process that outlives this one. Its own session keeps it from signals of a terminal; its standard streams are
+// /dev/null, and its signals have default actions. posix_spawn creates it, so no code of this process runs in it. It
+// does the rest itself (settle_detached), as older posix_spawns (before glibc 2.34) cannot. Thread-safety: any thread.
 #pragma once
 
 #include <chrono>

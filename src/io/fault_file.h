@@ -1,7 +1,6 @@
 // Fault injection at the seam: a File or Directory that forwards all calls except those that a plan fails. A call is
 // counted on arrival, and fails *instead of* being carried out, or hangs before it. A failing write may carry out a
-// prefix first, like a real one. The device never lies: the bytes of a successful call are there (test/support/power.h
-// models power loss).
+// prefix first. The device never lies: the bytes of a successful call are there. Power loss: test/support/power.h.
 #pragma once
 
 #include <chrono>

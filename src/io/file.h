@@ -99,7 +99,6 @@ class File {
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
-    // Returns the path of the open, for messages.
     [[nodiscard]] virtual const std::string& name() const noexcept = 0;
 
     // Reads from `offset` until `into` is full or the file ends. Returns the number of bytes read.
@@ -156,8 +155,8 @@ enum class OpenMode : std::uint8_t {
 struct Facts {
     enum class Kind : std::uint8_t { kFile, kDirectory, kSymbolicLink, kOther };
     Kind kind = Kind::kOther;
-    std::uint64_t owner = 0;   // user id
-    std::uint32_t mode = 0;    // permission bits
+    std::uint64_t owner = 0;
+    std::uint32_t mode = 0;
     static constexpr std::uint32_t kRightsOfOthers = 077, kWritableByOthers = 022;
     // CLOCK_REALTIME, coarse; 0: unknown. In a directory, an added or removed entry counts.
     std::uint64_t modified_ns = 0;

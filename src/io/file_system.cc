@@ -70,8 +70,8 @@ struct MountFacts {
     bool whole = true;   // false: the table of mounts was unreadable, and may be readable later
 };
 
-// The mounts of files that this process has asked about, at most kMountsMax. Thread-safe. Never waits: a forked child
-// may find the lock permanently taken, and then asks the system.
+// The mounts that this process has asked about, at most kMountsMax. Thread-safe. Never waits for the lock: a fork may
+// have left it taken; then it asks the system.
 class MountTable {
   public:
     static MountTable& of_process() noexcept {

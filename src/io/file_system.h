@@ -1,6 +1,5 @@
 // Properties of file systems by their statfs(2) magic number. Thread-safety: any thread. `file_system_of` and
-// `traits_of` block as statfs(2) and fstat(2) do; `traits_of` may also read /proc/self/mountinfo. `mounted_type` reads
-// its stream. The others do no I/O.
+// `traits_of` block as statfs(2) and fstat(2); `traits_of` may read /proc/self/mountinfo, `mounted_type` its stream.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@ struct FileSystemKind {
     std::string name;
     bool network = false;
     bool memory = false;
-    bool local = false;   // known to be on this machine
+    bool local = false;
 };
 [[nodiscard]] TimesKind times_kind(std::uint64_t magic);
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
@@ -27,8 +26,7 @@ struct FileSystemKind {
 // the never reused number of the file's mount. The answer for a mount is kept; with 0 (unknown), none is kept.
 [[nodiscard]] FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mount = 0);
 
-// Returns true if a file's identity and state identify its content, by an allow-list. `type` ("fuse.juicefs"): for
-// FUSE.
+// Returns true if a file's identity and state identify its content, by an allow-list. `type`: "fuse.juicefs", for FUSE.
 [[nodiscard]] bool has_sure_versions(std::uint64_t magic, std::string_view type);
 // Returns the mount type of a device in `table` (/proc/self/mountinfo), or empty text if it is not listed.
 [[nodiscard]] std::string mounted_type(std::istream& table, unsigned major, unsigned minor);

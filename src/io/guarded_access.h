@@ -5,8 +5,7 @@
 // The first mapping that PosixFile makes installs one SIGBUS handler in the process (SA_SIGINFO, SA_ONSTACK,
 // SA_NODEFER). It is never removed, and its code is never unloaded. It acts on memory named with `Replaceable`, and
 // inside `guarded` on addresses in a named range: there it jumps out of the action (siglongjmp). Other faults go to the
-// earlier handler, as from the kernel. Without one, or if SIGBUS was ignored, the default action is restored, and the
-// repeated fault ends the program.
+// earlier handler. Without one, or if SIGBUS was ignored, the default action is restored, and ends the program.
 //
 // Limits: a handler that the program sets later, or that restores the default action, replaces this one. The kernel
 // ends a thread that blocks SIGBUS. docs/recovery.md, "The mapping of the log faults", lists the guarded accesses.

@@ -1,4 +1,4 @@
-// Uninitialised memory for one transfer, from a page boundary on: a file system that passes pages on without a copy
+// Uninitialised memory for one transfer, from a page boundary on. A file system that passes pages on without a copy
 // splits transfers at a number of pages, and a partly used page counts as one. Owns the memory. Throws std::bad_alloc.
 #pragma once
 

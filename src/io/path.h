@@ -13,9 +13,10 @@ namespace forebay::io {
 // Works like complete_path, but returns the name unchanged if the result is too long for the system.
 [[nodiscard]] std::string usable_path(const std::string& name);
 
-// Searches for a file by its identity, whatever its name is now: in the folder of `path` and below, then below the
-// folders above, up to the root of its file system. For a renamed folder, the search begins at its first ancestor that
-// exists. It follows no symbolic links, and looks at no more than `names_max` names. Blocks for that time.
+// Searches for a file by its identity, whatever its name is now. Begins in the folder of `path` and below, and goes on
+// below the folders above, up to the root of its file system. For a renamed folder, the search begins at its first
+// ancestor that exists. It follows no symbolic links, and looks at no more than `names_max` names. Blocks for that
+// time.
 struct Search {
     std::string path;          // of the file; empty: not found
     bool everywhere = false;   // the search covered the whole file system: it lacks the file

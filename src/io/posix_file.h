@@ -1,6 +1,5 @@
 // The operating system's files and directories behind the seam of io/file.h. System calls are restarted after EINTR and
-// continued after short transfers. Every other failure is a Status that names the call, the offset, the length and the
-// file.
+// continued after short transfers. Other failures are a Status that names call, offset, length and file.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +28,7 @@ struct ExistingFile {
     std::unique_ptr<File> file;
     Identity identity;
     std::uint64_t modified_ns = 0;   // CLOCK_REALTIME, of the machine that keeps the file
-    // Sets the file's time of the last change, even after a rename. Empty: it cannot be set. Call it while `file`
-    // exists.
+    // Sets the file's time of the last change, even after a rename. Empty: it cannot be set. Only while `file` exists.
     std::function<Status(std::uint64_t modified_ns)> set_modified{};
 };
 // Opens an existing regular file for reading and writing, with HDF5's lock for writing (flock, exclusive), until its

@@ -10,8 +10,7 @@
 namespace forebay::io {
 
 // Returns the content of a regular file of this user that gives no rights to others. kNotFound: missing.
-// kPermissionDenied: of another user, or with rights for others. kInvalidArgument: no regular file, or more than
-// `bytes_max` bytes.
+// kPermissionDenied: another user's, or others have rights. kInvalidArgument: no regular file, or too long (bytes_max).
 [[nodiscard]] Result<std::string> read_private_file(const std::string& path, std::size_t bytes_max);
 
 // Makes such a file, and a missing directory (0700). It is complete when it gets its name. An existing one stays, with

@@ -14,7 +14,6 @@ namespace forebay::io {
 // Returns the largest size to which the process may write a file (ulimit -f), or UINT64_MAX without a limit.
 [[nodiscard]] std::uint64_t file_size_limit() noexcept;
 
-// Returns the number of descriptors that the process may have (ulimit -n).
 [[nodiscard]] std::uint64_t descriptors_max() noexcept;
 
 // Returns the memory limit of the process's control group and of all groups above it (memory.max, memory.high;

@@ -217,7 +217,7 @@ bool ProcessLock::await_end(const std::string& directory, const std::string& nam
     while (look_at(directory, name, holder) != 0 || holder == Holder::kSomebody) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         if (left.count() <= 0) return false;
-        pollfd waiting{told.number(), POLLIN, 0};   // poll skips a negative number
+        pollfd waiting{told.number(), POLLIN, 0};
         (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
         std::array<char, 4096> events;
         while (told && ::read(told.number(), events.data(), events.size()) > 0) {

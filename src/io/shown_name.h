@@ -1,6 +1,5 @@
 // A name that a process shows to others while its image runs: that of a mapping in /proc/<pid>/maps, after "/memfd:".
-// The mapping has no memory and no descriptor, and forked children do not inherit it. Thread-safety: all calls from any
-// thread. No call blocks.
+// It has no memory and no descriptor, and forked children do not inherit it. Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <cstdint>

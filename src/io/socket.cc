@@ -236,7 +236,7 @@ Status Socket::send(std::span<const Bytes> pieces, int passed) {
 Status Socket::receive(MutableBytes into) {
     for (bool first = true; !into.empty(); first = false) {
         if (deadline_) FOREBAY_TRY(await_bytes());
-        FOREBAY_TRY(check_ours());   // after each wait
+        FOREBAY_TRY(check_ours());
         const ssize_t received = ::recv(number_, into.data(), into.size(), deadline_ ? MSG_DONTWAIT : MSG_WAITALL);
         if (received < 0 && deadline_ && (errno == EAGAIN || errno == EWOULDBLOCK)) continue;
         if (received < 0 && errno == EINTR) continue;

@@ -36,8 +36,7 @@ class Socket {
     Socket(const Socket&) = delete;
     Socket& operator=(const Socket&) = delete;
 
-    // Blocks for at most `patience` (0: as connect(2) does), then fails with ETIMEDOUT. Forked children lack the
-    // socket.
+    // Blocks for at most `patience` (0: as connect(2)), then fails with ETIMEDOUT. Forked children lack the socket.
     [[nodiscard]] static Result<std::unique_ptr<Socket>> connect(
         const Address& address, std::chrono::seconds patience = std::chrono::seconds(0));
 
@@ -51,8 +50,7 @@ class Socket {
     [[nodiscard]] Status receive(MutableBytes into);
     // Receives the bytes that have arrived, without waiting; 0: none yet. kNotFound: the other side has closed it.
     [[nodiscard]] Result<std::size_t> receive_some(MutableBytes into);
-    // Receives bytes of one `send`, and returns the descriptor that came with them, for the caller to own, or -1.
-    // Blocks.
+    // Receives bytes of one `send`, and returns the descriptor that came with them, for the caller, or -1. Blocks.
     [[nodiscard]] Result<int> receive_passed(MutableBytes into);
     // Limits each system call of `receive` and `send`; beyond it they fail with EAGAIN. 0: no limit.
     [[nodiscard]] Status set_patience(std::chrono::seconds receiving, std::chrono::seconds sending);
@@ -72,8 +70,7 @@ class Socket {
     [[nodiscard]] Result<std::uint32_t> peer_user() const;
     // Returns the listener's user: known once `connect` has returned, before the connection is accepted.
     [[nodiscard]] Result<std::uint32_t> listening_user() const;
-    // Blocks. Returns true if there are bytes to receive or the other side closed it, and false once `wake` is
-    // readable.
+    // Blocks. Returns true if bytes can be received or the other side closed it, and false once `wake` is readable.
     [[nodiscard]] Result<bool> await_input(int wake) const;
     // Returns true after the other side's close or death. Bytes that it sent before may still be received.
     [[nodiscard]] bool hung_up() const noexcept;
@@ -81,7 +78,6 @@ class Socket {
     [[nodiscard]] bool may_send() const noexcept;
     // From now on forked children lack the socket. Call it once.
     void close_in_children() noexcept { forked_.name(number_, inode_); }
-    // Returns false if the program has closed it.
     [[nodiscard]] bool is_ours() const noexcept;
     [[nodiscard]] bool is_connected() const noexcept { return is_ours() && !hung_up(); }
     // Wakes threads that send or receive; both fail from now on.
@@ -118,7 +114,7 @@ class ListenerWatch {
 
     [[nodiscard]] bool is_ours() const noexcept;
 
-    std::string name_;           // in its directory
+    std::string name_;
     int number_ = -1;            // of the inotify instance
     std::uint64_t device_ = 0;   // of `number_`
     std::uint64_t inode_ = 0;
@@ -159,7 +155,6 @@ class Listener {
     std::uint64_t device_ = 0, inode_ = 0;   // of the file with a Unix socket's name
 };
 
-// Formats an address for `parse_address`.
 [[nodiscard]] std::string format_address(const Address& address);
 
 }   // namespace forebay::io

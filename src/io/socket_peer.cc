@@ -63,8 +63,7 @@ Result<std::uint32_t> user_of_tcp(const Ends& ends) {
     });
 }
 
-// Before a connection is accepted its own line names root, so this reads the listener's line. All listeners at one port
-// belong to one user.
+// Before the accept, the connection's own line names root, so this reads the listener's. A port has one user.
 Result<std::uint32_t> listener_of_tcp(const Ends& ends) {
     sockaddr_in everywhere = ends.other;
     everywhere.sin_addr.s_addr = htonl(INADDR_ANY);

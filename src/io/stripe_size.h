@@ -15,8 +15,7 @@ namespace forebay::io {
 // Returns the unit, or 0 if there is no hint. `lustre_layout` is empty on other file systems.
 [[nodiscard]] std::uint64_t stripe_size(Bytes lustre_layout, std::uint64_t block_bytes) noexcept;
 
-// Returns the unit of an open file, on the file system of this magic number (statfs(2), f_type), with this st_blksize;
-// 0 if it is unknown. Sends a request to Lustre only.
+// Returns an open file's unit, by its file system's magic number (f_type) and st_blksize; 0: unknown. Asks Lustre only.
 [[nodiscard]] std::uint64_t ask_stripe_size(int descriptor, std::uint64_t file_system,
                                             std::uint64_t block_bytes) noexcept;
 

@@ -18,8 +18,8 @@ namespace forebay::server {
 
 inline constexpr std::chrono::seconds kMeeting{5};
 
-// Returns null if this process belongs to no job on several nodes, or does not read through the cache (option
-// read_cache). Calls `warn` once with the reason if peers cannot be used.
+// Null: this process belongs to no job on several nodes, or has no read cache. `warn` gets the reason, once, if peers
+// cannot be used.
 [[nodiscard]] cache::FindPeers find_job_peers(const LoadedOptions& loaded, const Getenv& getenv,
                                               std::function<void(const std::string& message)> warn);
 

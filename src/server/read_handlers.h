@@ -1,6 +1,5 @@
-// Sessions of clients that write nothing: readers of a last commit, followers of commits, and readers through this
-// node's read cache. The session's thread makes all calls. Blocks as the file does; a follower's request until a new
-// commit.
+// Sessions of clients that write nothing: readers of a last commit, followers of commits, and readers through the read
+// cache. The session's thread makes all calls. Blocks as the file does; a follower's request until a new commit.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +46,7 @@ class CachedHandler final : public SessionHandler {
                   wire::Connection& connection) noexcept
         : files_(files), reader_(std::move(reader)), connection_(connection) {}
 
-    // Answers an OPEN, request `number`: FAILED if the cache cannot read the file; the client may then open another
-    // one.
+    // Answers an OPEN, request `number`: FAILED if the cache cannot read the file; then the client may open another.
     [[nodiscard]] Status open(std::uint64_t number, const wire::Open& request);
     [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
 
@@ -58,7 +56,7 @@ class CachedHandler final : public SessionHandler {
     CachedFiles& files_;
     const std::unique_ptr<CachedFiles::Reader> reader_;
     wire::Connection& connection_;
-    std::shared_ptr<cache::CachedFile> file_;   // null: none is open
+    std::shared_ptr<cache::CachedFile> file_;
 };
 
 }   // namespace forebay::server

@@ -48,8 +48,7 @@ class ServedFile {
     [[nodiscard]] Writers& writers() noexcept { return *writers_; }
     // Returns the reason for which the file takes no more writes: a session has ended without a close.
     [[nodiscard]] Status incomplete() const;
-    // Returns the reason for no more commits: the same, or the first failed write, of which the client may not know
-    // yet.
+    // Returns the reason for no more commits: the same, or the first failed write, maybe unknown to the client.
     [[nodiscard]] Status failure() const;
     void fail(const Status& why) noexcept;
     // Returns the directory of its log, for a client that outlives this server.
@@ -120,8 +119,8 @@ class ServedFiles {
     // have not all arrived. `client`, the session of the open, outlives the file, and may have passed the descriptor by
     // which the client has it locked. If the client stops waiting, the file is neither opened nor emptied.
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, wire::Connection& client);
-    // Opens the last commit of a file that a client writes; all members of a team get the same one. kUnsupported: no
-    // client writes it. kUnavailable: it cannot be read.
+    // Opens a written file's last commit, one for a whole team. kUnsupported: no client writes it. kUnavailable:
+    // unreadable.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
     // Refuses later opens for writing, and waits without bound until only files with a failed close are open.
@@ -149,8 +148,7 @@ class ServedFiles {
     // Returns false if there is no room for one more client. The file is entered in both cases.
     [[nodiscard]] Result<bool> enter(const wire::Open& request);
     [[nodiscard]] std::size_t clients() const;
-    // Waits until the file has no writer, its writer can be read, or its close has failed. False: timeout, failed
-    // close.
+    // Waits until the file has no writer, its writer can be read, or its close has failed. False: timeout or failure.
     [[nodiscard]] bool await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity);
     template <class Over>
     [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);

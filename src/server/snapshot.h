@@ -38,7 +38,6 @@ class Snapshot {
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes);
     // Gives readers these bytes in place of the commit's.
     [[nodiscard]] Status replace(std::uint64_t offset, io::Bytes bytes);
-    // Saves `range` of the file before a write or truncation.
     void save(io::File& file, ByteRange range) noexcept;
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }

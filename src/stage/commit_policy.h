@@ -7,8 +7,8 @@
 // After a commit's return, the file can go back to it, or to a newer one, for as long as the policy promises. No
 // segment leaves the log before the target has all that recovery would need of it. The file's state owns the policy,
 // which refers to the state and to the log; both outlive it. Comments name the locks that the caller holds: the
-// writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may wait for the
-// target, for room, or for a device.
+// writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may wait for target,
+// room, or device.
 #pragma once
 
 #include <cstddef>
@@ -52,8 +52,8 @@ class CommitPolicy {
     virtual Status release_all() { return Status::ok(); }
     // The segments went back to the pool for good. No lock.
     virtual Status log_given_back() { return Status::ok(); }
-    // Syncs a durable log that has just begun: recovery knows from the open record how the file was before anything
-    // drained. The next commit reports a failure. The writer's lock.
+    // Syncs a durable log that has just begun: its open record shows recovery the file before any drain. The writer's
+    // lock.
     void sync_opening();
 
     // For a shared file: brings this process's log to its device as it is now. The drainer commits after that. No lock.

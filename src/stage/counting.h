@@ -31,7 +31,6 @@ class Counters {
 // A call of the program: adds its nanoseconds to a counter, and notes the time between the calls.
 class Call {
   public:
-    // `trace` is null, if nothing is traced.
     Call(std::atomic<std::uint64_t>& counter, SpareTime& spare_time, const io::Trace* trace) noexcept
         : counter_(counter), spare_time_(spare_time), trace_(trace), begin_(monotonic_ns()) {
         spare_time_.enter(begin_);

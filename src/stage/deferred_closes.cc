@@ -208,8 +208,7 @@ void DeferredCloses::keep_failure(const Status& outcome, const StagedFile& file)
     });
 }
 
-// A program that removes its last checkpoint means that. A program that moves a file to another file system has copied
-// less than it believes. Nothing tells the one from the other.
+// A program that removes its last checkpoint wants that; one that moves it has copied too little. Both look alike.
 void DeferredCloses::tell_nameless(const StagedFile& file) {
     if (statistics_.counters().nameless.fetch_add(1, std::memory_order_relaxed) > 0) return;
     statistics_.warn(

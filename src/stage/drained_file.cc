@@ -75,9 +75,8 @@ void DrainedFile::halted(const Status& failure) noexcept {
     allow_bypass();
 }
 
-// Other processes may write only once no older bytes are on their way to the target. They never may while a cut is due:
-// the close's cut would take their bytes. Then all go on staging. After a failure, no new cut becomes due before the
-// close.
+// Other processes may write only once no older bytes are on their way to the target, and never while a cut is due: it
+// would take their bytes. Then all go on staging. After a failure, no new cut becomes due before the close.
 void DrainedFile::allow_bypass() noexcept {
     file_.mutex().assert_held();
     if (file_.group && file_.group->drains() && file_.outflow.failures().halted() && file_.outflow.queue().idle() &&

@@ -1,6 +1,5 @@
 // A staged file as its outflow sees it: the bytes to drain, and the effects of each end of a write. `StagedFile` owns
-// this. While a drain thread works, `hold` keeps the file. Thread-safety and locks: those of drain::DrainListener.
-// Nothing here blocks.
+// this; `hold` keeps the file while a drain thread works. Locks: as drain::DrainListener. Nothing here blocks.
 #pragma once
 
 #include <cstdint>

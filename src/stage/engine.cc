@@ -50,8 +50,7 @@ struct Engine::State final : ForkParty {
         closes.unlock_after_fork();
     }
 
-    // Before the destruction: no drain thread is at work. False: one hangs in a call, so all stays to the process's
-    // end.
+    // Before the destruction: no drain thread is at work. False: one hangs in a call, so all stays to the end.
     [[nodiscard]] bool come_to_rest();
     [[nodiscard]] bool stop_threads(std::chrono::steady_clock::time_point until,
                                     std::chrono::steady_clock::time_point drain_until);

@@ -39,8 +39,7 @@ class Engine {
     // The usual engine: its staging area is where the options say.
     [[nodiscard]] static std::unique_ptr<Engine> create(
         LoadedOptions options, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
-    // For tests: `open_area` returns the parent of the engine's directory. `clock` measures the pauses between
-    // attempts, and the waits that option patience ends.
+    // For tests: `open_area` returns the parent of the engine's directory; `clock` measures pauses and option patience.
     using OpenArea = ProcessArea::OpenArea;
     [[nodiscard]] static std::unique_ptr<Engine> create(
         LoadedOptions options, OpenArea open_area, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
@@ -63,19 +62,17 @@ class Engine {
 
     // Call it before the existing file at `path` is opened. If a process of this node has died and left a log of it,
     // brings the file to its last commit. Blocks until that is done, also by another process, and until a deferred
-    // close has ended. Returns a text for the user, or an empty one. An error if the log cannot be used and the file is
-    // to be written, because its bytes would mix with the log's later. Retryable: another process uses the file. The
-    // text reports a log of another file of this name (remounted, or replaced). That is counted; with option strict it
-    // is an error.
+    // close has ended. Returns a text for the user, or an empty one. Fails if the log cannot be used and the file is to
+    // be written: its bytes would mix with the log's later. Retryable: another process uses the file. The text reports
+    // a log of another file of this name (remounted, or replaced). That is counted; an error with option strict.
     [[nodiscard]] Result<std::string> recover_before_open(const std::string& path, bool writable);
     // Returns the state of the file behind `target.file`, existing or new. A read-only handle reads straight through,
-    // and sees staged bytes once a writer attaches. If staging is impossible (an option, an unusable area), the file is
-    // attached in state bypass, and the reason is counted and, once per engine, in `warning`. With option strict it is
-    // the error.
+    // and sees staged bytes once a writer attaches. If staging is impossible (an option, an unusable area), attaches in
+    // state bypass, counts the reason and, once per engine, gives it in `warning`. With option strict it is the error.
     Result<Attached> attach(OpenTarget target);
     // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
-    // `revalidate`), all of its bytes are on the node, and no process of the node stages it. Null: open it. Blocks on
-    // the staging area only.
+    // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area
+    // only.
     [[nodiscard]] std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
     // The program removes the file of this name.
     void removes(const std::string& name) noexcept;
@@ -101,8 +98,7 @@ class Engine {
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close). Commits
     // and drains them as a close does, within the option patience. Then tells the statistics, removes the log, and
     // stages nothing more. Returns a text for each file with bytes left in the log. Blocks as closing does; does
-    // nothing in a forked child. `leave_to` (close=linger): as DeferredCloses::leave. If it fails, waits for the
-    // closes.
+    // nothing in a forked child. `leave_to` (close=linger): as DeferredCloses::leave; else waits for the closes.
     using LeaveTo = DeferredCloses::LeaveTo;
     [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
     // Waits, however long, until no thread of the engine is in a call of a target or begins one. All files are

@@ -91,7 +91,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
     for (const Part& part : parts) {
         const ByteRange range{part.offset, part.offset + part.bytes.size()};
         if (range.empty()) continue;
-        FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
+        FOREBAY_TRY(log_.make_marker_room());
         const std::uint64_t begin_ns = monotonic_ns();
         {
             const group::BypassInFlight under_way(file_.group->target().bypasses());

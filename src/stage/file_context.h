@@ -57,8 +57,7 @@ class FileContext {
 
     // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
     bool press_files(const StagedFile& asking);
-    // Room is needed, nothing is under way: held bytes of all files may drain before their commit. True: there were
-    // any.
+    // Room is needed, nothing is under way: held bytes of all files may drain before their commit. True: any were.
     bool promote_held();
     // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;

@@ -83,7 +83,6 @@ struct FileState {
     [[nodiscard]] group::RecordOrder* order() noexcept { return group ? &group->order() : nullptr; }
     // The number of a new record. A caller of a shared file publishes the number (group::DrawnNumber).
     std::uint64_t next_sequence() noexcept { return group ? group->order().next_sequence() : context.next_sequence(); }
-    // Another participant drains.
     [[nodiscard]] bool follows() const noexcept { return follower != nullptr; }
     [[nodiscard]] bool drains() const noexcept { return mode == FileMode::kStaged && !follows(); }
     // The drainer's records that the index does not have yet. They have a lock of their own.

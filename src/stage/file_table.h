@@ -1,7 +1,6 @@
 // The table of the files that are open in this process, by device and inode. All handles of the process on one file
 // share an entry and its StagedFile. An entry leaves the table with its last handle, but stays while the newest bytes
-// of its file are in the log only. A file whose last writer is closing it can be attached again once that close has
-// ended.
+// are in the log only. A file whose last writer is closing it can be attached again once that close has ended.
 //
 // Locks: `attach` holds `ProcessArea::opening()`, also while the target is opened for staging. `mutex_` guards the
 // table. It is held for short, and never while a target or the area is asked. Order: opening(), a file's writer_, the
@@ -57,8 +56,7 @@ class FileTable {
     // A close: `begin_close` or `begin_shared_close`, then `end_handle`.
 
     enum class Handle : std::uint8_t { kOneOfSeveral, kLastWriter, kProcessEnds };
-    // Ends the writing of one handle. kLastWriter: the caller finishes the file. kProcessEnds: nothing was changed, and
-    // the caller calls `await_process_end`.
+    // Ends a handle's writing. kLastWriter: the caller finishes the file. kProcessEnds: it calls `await_process_end`.
     [[nodiscard]] Handle begin_close(const StagedFile& file, bool writable) noexcept;
     // Begins the close of a file that several processes write together.
     void begin_shared_close(const StagedFile& file) noexcept;
@@ -70,8 +68,7 @@ class FileTable {
     [[nodiscard]] std::shared_ptr<StagedFile> find(const io::Identity& identity);
     // The cached file through which the open file with this identity is read; null if it is not read so.
     [[nodiscard]] std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
-    // The file is opened for reading, and may be open already: what is read through the cache is compared with it
-    // (option `revalidate`). `attach` does this, too.
+    // Before a read-only open: compares a file that is open already with its version in the cache (`revalidate`).
     void opened_again(const io::Identity& identity) noexcept;
     // HDF5 forgets an object, and reads it anew (H5Drefresh and its kin): compares every file that is read through the
     // cache with its version, whatever option `revalidate` says. Blocks on a look at each of them.
@@ -88,8 +85,7 @@ class FileTable {
     // The file is made or emptied: nothing is where it was.
     void forget_addresses(const io::Identity& identity);
 
-    // The process ends: waits for the closes of other threads. A handler of a signal may have called exit in the midst
-    // of this thread's own close.
+    // The process ends: waits for other threads' closes. A signal handler may have called exit in this thread's own.
     void await_threads_closing() noexcept;
     // For a close that comes while the process ends: the end finishes the file. Waits for it.
     [[nodiscard]] Status await_process_end(const StagedFile& file) noexcept;
@@ -118,7 +114,7 @@ class FileTable {
     };
     struct NewHandle {
         Entry* entry;
-        bool first, first_writer;   // of its file
+        bool first, first_writer;
     };
 
     Source open_source(OpenTarget& target, const io::Identity& identity, std::string& warning);

@@ -1,9 +1,8 @@
 // The life of an open file: opened for writing, staged or stepping aside, finished, and its state behind the close.
 // Modes: stage/file_state.h. The mode changes under both locks, so a thread that holds the writer's lock sees one mode.
 // `finish` gives the log back only if the target has everything. Otherwise the file is `kFailed`, its log stays for
-// recovery, and a later open for writing returns the kept error. `StagedFile` owns this, which refers to the state and
-// to the log of the file. Every call takes the locks that it needs. Calls that return a Status may wait for the target,
-// with patience; questions do not.
+// recovery, and a later open for writing returns the kept error. `StagedFile` owns this, which refers to the file's
+// state and log. Every call takes its locks. Calls that return a Status may wait for the target, with patience.
 #pragma once
 
 #include <cstdint>

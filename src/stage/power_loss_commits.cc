@@ -1,5 +1,4 @@
-// durability=node: a commit returns once its bytes are on the device, and nothing leaves the log before the target has
-// it for good.
+// durability=node: a commit returns with its bytes on the device, and the log keeps bytes until the target has them.
 #include <cerrno>
 
 #include "stage/commit_policy.h"

@@ -1,7 +1,7 @@
-// The part of the staging area that belongs to this process and engine: a directory, a lock that shows others that the
-// process lives, the pool of log segments, and the ledger. The first file that is opened for writing opens it. If that
-// fails, the reason is kept (`Obstacle`), and no file is staged. `leave` removes the directory, unless it holds what
-// recovery needs. A process that dies leaves all of it, unlocked.
+// The part of the staging area that belongs to this process and engine. It has a directory, a lock that shows others
+// that the process lives, the pool of log segments, and the ledger. The first file that is opened for writing opens it.
+// If that fails, the reason is kept (`Obstacle`), and no file is staged. `leave` removes the directory, unless it holds
+// what recovery needs. A process that dies leaves all of it, unlocked.
 //
 // Locks: `opening()`, the engine's outermost, serialises opening the area, attaching files (file_table.h) and counting
 // files that are left alone. It is held while the area, or a target that is attached, is opened. `pool()` and
@@ -32,8 +32,7 @@ class ProcessArea {
   public:
     // Returns the directory in which the process makes its own: `forebay-<uid>`.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    // `registers`: the area is where the options say, is noted for commands (area/registry.h), and shows deferred
-    // closes.
+    // `registers`: the area is where the options say, is noted for commands (area/registry.h), and shows closes.
     ProcessArea(const LoadedOptions& loaded, OpenArea open_area, bool registers, const area::RunRecord& run)
         : loaded_(loaded), open_area_(std::move(open_area)), registers_(registers), run_(run) {}
 
@@ -69,8 +68,8 @@ class ProcessArea {
     // The name that the processes which share memory with this one have in common: option node, or the machine's boot.
     [[nodiscard]] std::string node_name() const;
     // Groups that each open a file together stage it for themselves. They would not see each other's bytes, and the
-    // last drain would win. So a node's drainer claims the file, before it is written or emptied. kUnavailable with
-    // EBUSY: another process of this node has the claim; the message names it. Other errors: unknown. Null: nothing is
+    // last drain would win. So a node's drainer claims the file before it is written or emptied. kUnavailable with
+    // EBUSY: another process of this node, which the message names, has the claim. Others: unknown. Null: nothing is
     // staged here.
     [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity) EXCLUDES(opening());
     // For a file that this process has closed, and may still write to: the claim ends with this object.

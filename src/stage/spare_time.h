@@ -2,8 +2,7 @@
 // second copy: free while the program does something else, and a delay otherwise. So a process keeps an account in
 // time. It earns the time that its program spends outside the calls of its files, and spends the time that the drain of
 // staged bytes takes. A program that only writes stages nothing more; one that computes between its checkpoints stages
-// as much as can be drained meanwhile. Thread-safe. Concurrent calls make the account coarse: nothing but speed depends
-// on it.
+// as much as drains meanwhile. Thread-safe. Concurrent calls make the account coarse: only speed depends on it.
 #pragma once
 
 #include <algorithm>

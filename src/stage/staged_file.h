@@ -1,7 +1,6 @@
 // One open file whose writes are staged: read-your-writes, truncate, commit, drain, close. The HDF5 file driver calls
 // this with byte extents; HDF5 and MPI are unknown here. Every handle of the process on one file (device and inode)
-// shares one `StagedFile`, which `Engine::attach` returns. It writes, truncates, commits and drains for the program.
-// Its parts:
+// shares one `StagedFile`, from `Engine::attach`. It writes, truncates, commits and drains for the program. Parts:
 //
 //   FileState         the state of the file, its modes and its locks               stage/file_state.h
 //   StagingLog        segments and the room in them; a fault of the mapping        stage/staging_log.h
@@ -13,8 +12,7 @@
 //
 // Invariant: each byte that the program wrote is in the log and indexed, or in the target, before the write returns.
 // Thread-safety: every call from any thread. Calls that return a Status may wait for room, the target or a device. A
-// wait for the target fails with ETIMEDOUT once nothing has reached it for the time of option patience. That loses
-// nothing, and the call may be made again.
+// wait for the target fails with ETIMEDOUT once nothing has reached it for option patience; the call may be repeated.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +58,6 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     // Bypasses the log and writes raw data to the target: with several nodes, when other nodes write beside it.
     Status write_bypassing(std::span<const Part> parts);
 
-    // See StagedReader.
     Status read(std::uint64_t offset, io::MutableBytes into);
     Status read(std::span<const ReadPart> parts) { return reader_.read(parts); }
 
@@ -80,7 +77,6 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     // Syncs the target: drained bytes are on its device.
     Status sync_drained();
 
-    // Writes go to the log.
     [[nodiscard]] bool staged() const;
     [[nodiscard]] ledger::FileCounters counters() const { return ledger::snapshot(*file_.slot); }
     [[nodiscard]] const std::string& path() const noexcept { return file_.name.path; }

@@ -16,8 +16,7 @@ namespace forebay::stage {
 
 namespace {
 
-// A gap of at most this size between two pieces is read along with them. On a slow target, one more request costs as
-// much as those bytes; in memory, a request costs much less.
+// A gap of at most this size between two pieces is read along: on a slow target a request costs as much as these bytes.
 constexpr std::uint64_t kReadAlongMax = 64 * 1024, kReadAlongMaxMemory = 4096;
 // Larger pieces are read straight into the caller's buffer; smaller ones together, up to the size of a FUSE request.
 constexpr std::uint64_t kStraightMin = 64 * 1024, kReadTogetherMax = std::uint64_t{1} << 20;

@@ -230,8 +230,7 @@ void StagingLog::compact() {
                 needed += log::record_bytes(1, extent.range.size());
             }
             if (held_bytes != oldest.live_bytes || needed > file_.log->room(true)) return;
-            // Another file that needs room may let them drain meanwhile: they stay during the copy, and only held ones
-            // move.
+            // Another file that needs room may let them drain meanwhile: they stay in place, and only held ones move.
             source = &oldest;
             file_.bytes.index().pin(index::StagedPlace{source}.keeper());
         }

@@ -6,8 +6,7 @@
 //
 // When the mapping faults (log_fault.cc), the staged bytes drain and the file's mode becomes `kBypass`. If some of them
 // cannot be read back, the file stays staged, and writes bypass its log. Comments name the locks that the caller holds:
-// the writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may wait for the target, for
-// room, or for a device.
+// the writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may wait.
 #pragma once
 
 #include <atomic>
@@ -36,13 +35,12 @@ class StagingLog {
     // Why the log did not take a record.
     [[nodiscard]] Status failure() const;
     // A record could not be stored. Drains the staged bytes, and the target alone counts from then on. If that fails,
-    // the file stays staged, but takes nothing more. Returns ok as long as the program loses nothing; flush and close
-    // report what it loses. The writer's lock.
+    // the file stays staged, but takes nothing more. Ok if the program loses nothing; flush and close report losses.
+    // Writer's lock.
     Status give_up();
     // Drains everything and gives the log back, so that the target alone tells the file's state. The writer's lock.
     Status leave();
-    // Nothing is staged, and from now on the target's size is the file's. Others may be making it longer already. Both
-    // locks; drops the file's.
+    // Nothing is staged: the target's size is the file's, which others may make longer. Both locks; drops the file's.
     Status stop_staging();
     // Until no segment is pinned, and no thread gives segments back durably. The file's lock; drops it.
     Status await_unpinned();
@@ -50,8 +48,7 @@ class StagingLog {
     // Returns how many payload bytes may be appended now. Returns 0 if none may, and waiting would not help or is not
     // wanted (option full, or `take` wants a warm segment): the caller then bypasses the log. The writer's lock.
     Result<std::uint64_t> make_room(std::uint64_t wanted_bytes, log::SegmentPool::Take take);
-    // For a shared file: makes room for a record that tells the others of a change beside the log. If need be,
-    // everything drains for it. The writer's lock.
+    // For a shared file: makes room for a record of a change beside the log, if need be by a drain. The writer's lock.
     Status make_marker_room();
     // Appends a record for recovery; while nothing is staged, only a cut, which the target lacks. The writer's lock.
     Status append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence);

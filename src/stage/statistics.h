@@ -52,15 +52,12 @@ class Statistics {
     // A file is not written any more: tells its line, and counts it.
     void tell_closed(const ledger::FileCounters& counters);
 
-    // The files that are open and read through the read cache.
     using Reads = std::span<const std::shared_ptr<cache::CachedFile>>;
-    // The line of the process as it would be now.
     [[nodiscard]] std::string line(Reads open);
     // Tells the line of the process, and one for each file that was read through the read cache.
     void tell(Reads open);
 
-    // `warn` shows the user events that concern no call of the program, from any thread. Set it before the first
-    // attach.
+    // `warn` shows the user events that concern no call of the program, from any thread. Set it before any attach.
     using Warn = std::function<void(const std::string& message)>;
     void warn_by(Warn warn);
     void warn(const std::string& message);

@@ -1,7 +1,6 @@
 // The target of a file of which nothing is staged, for reads that take no lock. The holder of the file's lock offers it
 // while reads may go straight to it, and withdraws it before that ends. A read that has begun goes on, and its target
-// stays until then, even if it is replaced. Thread-safety: `Use` from any thread, without the lock; everything else
-// under it.
+// stays until then, even if replaced. Thread-safety: `Use` from any thread, without the lock; everything else under it.
 #pragma once
 
 #include <atomic>

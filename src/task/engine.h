@@ -106,8 +106,7 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // Never waits for a task. Cancels it at once if a necessary parent was canceled. std::bad_alloc: nothing was
-    // submitted.
+    // Never waits for a task. Cancels it at once if a necessary parent was canceled. std::bad_alloc: not submitted.
     Submitted submit(Request request);
 
     // Returns true if the task is canceled, now or before; false if it runs or is done.
@@ -119,8 +118,7 @@ class Engine {
     // Blocks until no task is left, later ones included. Errors as in `wait`; the tasks' statuses are not returned.
     Status wait_all();
 
-    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever. False: none
-    // could.
+    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever. False: none.
     bool assist();
 
     // Raises the limit of threads to `threads`, if that is more.

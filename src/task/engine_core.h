@@ -1,7 +1,6 @@
 // The state of an engine: its tasks, sections, byte budget and threads. Internal to engine_graph.cc, which keeps the
-// graph and propagates the end of a task, and to engine.cc, which runs tasks in threads and implements the engine's
-// calls. Only `wait`, `stop` and the destructor block. `mutex_` guards all members; callers of functions that end in
-// `_locked` hold it.
+// graph and propagates the end of a task, and to engine.cc, which runs tasks and implements the engine's calls. Only
+// `wait`, `stop` and the destructor block. `mutex_` guards all members; callers of `…_locked` functions hold it.
 #pragma once
 
 #include <chrono>

@@ -88,8 +88,7 @@ void Engine::Core::end_locked(Task::Node& node, State how, Ended& ended) {
     settle_locked(ended);
 }
 
-// Tells the children and section of each ended task, until no further task ends. Moves the ended tasks to `ended`,
-// which the caller destroys without the lock.
+// Tells the children and section of each ended task, until no further task ends. `ended` gets the tasks.
 void Engine::Core::settle_locked(Ended& ended) {
     bool awaited = false;
     while (!ending_.empty()) {
@@ -110,8 +109,7 @@ void Engine::Core::settle_locked(Ended& ended) {
     if (awaited || (unfinished_ == 0 && all_waiters_ > 0)) ended_.notify_all();
 }
 
-// Schedules the barrier task of the oldest section once its other tasks have ended, and opens the next section once the
-// barrier task has ended.
+// The oldest section's barrier task is scheduled after its other tasks, and opens the next section at its end.
 void Engine::Core::open_sections_locked() {
     for (;;) {
         Section& oldest = sections_.front();

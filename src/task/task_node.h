@@ -1,6 +1,5 @@
-// The graph of tasks in memory: a node for each task, and rings of edges from a parent to its children. Internal to the
-// room. The engine's lists and the handles share a node, and a node owns its edges. Nothing blocks. The engine's lock
-// guards everything except `Task::Node::state`.
+// The graph of tasks in memory: a node for each task, and rings of edges from a parent to its children. Internal. The
+// engine's lists and handles share a node, which owns its edges. The engine's lock guards all but `state`. No waits.
 #pragma once
 
 #include <atomic>

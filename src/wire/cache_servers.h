@@ -57,8 +57,8 @@ class CacheServers {
     [[nodiscard]] std::optional<std::size_t> own() const noexcept { return own_; }
 
     struct File {
-        std::uint64_t id = 0;   // new_id()
-        Open open;              // the connection decides about its device and birth time
+        std::uint64_t id = 0;
+        Open open;   // the connection decides about its device and birth time
     };
     [[nodiscard]] std::uint64_t new_id() noexcept { return ++ids_; }
 
@@ -70,8 +70,7 @@ class CacheServers {
         kNotAsked,   // it is in its pause after a failure, or all connections are in use for too long
     };
     // Fills `into` from `offset` on. `own` is a replica's label, or empty; a server with the same replica does not
-    // read. Blocks for name lookups, and within the bounds for a free connection, a new one and each answer (one per
-    // MiB).
+    // read. Blocks for name lookups, and within the bounds for a free connection, a new one and each answer (1 MiB).
     [[nodiscard]] Answer read(std::size_t server, const File& file, const std::string& own, std::uint64_t offset,
                               io::MutableBytes into);
 

@@ -1,5 +1,4 @@
-// Frames on a socket, for both sides: a client asks, a server answers. Thread-safety: one thread at a time. Blocking:
-// until the frame is sent or received, or the socket's patience is over.
+// Frames on a socket: a client asks, a server answers. One thread at a time. Blocks, within the socket's patience.
 #pragma once
 
 #include <memory>
@@ -40,8 +39,7 @@ class Connection {
     // does not match; the connection is then unusable. kNotFound: the other side closed the connection between frames.
     [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
-    // Sends a request with `passed` (-1: none) through a Unix socket: the other side gets its own number
-    // (`take_passed`).
+    // Sends a request with `passed` (-1: none) through a Unix socket, for the other side's `take_passed`.
     [[nodiscard]] Status send_with(Type type, std::uint64_t request, io::Bytes payload, int passed);
     // Returns the descriptor of the last EXPOSE or OPEN, which the caller then owns, or -1.
     [[nodiscard]] int take_passed() noexcept { return passed_.take(); }
@@ -74,7 +72,7 @@ class Connection {
 
       private:
         int number_ = -1;
-    } passed_;   // of an EXPOSE, or an OPEN
+    } passed_;
     bool passes_over_working_ = false;
     Payload buffer_;   // as long as the longest payload so far
 };

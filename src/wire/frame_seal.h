@@ -30,14 +30,12 @@ class FrameSeal {
     std::uint64_t frames_ = 0;
 };
 
-// Derives a key for each direction from the shared key and random bytes of each side (BLAKE2b, RFC 7693). Returns
-// kUnavailable if this machine lacks libsodium.
+// Derives each direction's key from the shared one and both sides' random bytes (BLAKE2b, RFC 7693); or kUnavailable.
 struct SealKeys {
     SealKey to_server, to_client;
 };
 [[nodiscard]] Result<SealKeys> derive_keys(const SealKey& shared, const SealKey& of_client, const SealKey& of_server);
 
-// Returns unpredictable random bytes.
 [[nodiscard]] Result<SealKey> new_secret();
 
 }   // namespace forebay::wire

@@ -16,7 +16,6 @@ namespace forebay::wire {
 [[nodiscard]] Result<std::string> home_server(const std::string& servers, std::uint64_t inode);
 // Returns the addresses in their order. Returns kInvalidArgument if one is empty or repeated.
 [[nodiscard]] Result<std::vector<std::string>> server_names(const std::string& servers);
-// Returns the index of the stripe's home in `servers`.
 [[nodiscard]] std::size_t home_of_stripe(const std::vector<std::string>& servers, std::uint64_t inode,
                                          std::uint64_t stripe);
 

@@ -1,6 +1,5 @@
 // The writes since the last commit, for a repetition after the loss of the server: at most kReplayMax bytes. Beyond
-// that all are dropped, and `complete` is false until the next commit. Thread-safety: one thread at a time. Only `send`
-// and `apply` block.
+// that all are dropped, and `complete` is false until the next commit. Not thread-safe. Only `send` and `apply` block.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +24,6 @@ class Replay {
     [[nodiscard]] bool complete() const noexcept { return complete_; }
     // Sends all to another server, and waits for its answers. A repeated write goes to the same offsets.
     [[nodiscard]] Status send(Requests& requests) const;
-    // Applies them to the file itself.
     [[nodiscard]] Status apply(io::File& file) const;
 
   private:

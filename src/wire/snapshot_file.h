@@ -42,7 +42,7 @@ class SnapshotFile final : public io::ForwardingFile {
     const pid_t process_;
     Mutex mutex_;
     Requests requests_ GUARDED_BY(mutex_);
-    Status failure_ GUARDED_BY(mutex_);   // of the connection
+    Status failure_ GUARDED_BY(mutex_);
 };
 
 }   // namespace forebay::wire
