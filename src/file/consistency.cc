@@ -101,7 +101,8 @@ Result<std::uint64_t> OnSeveralNodes::largest_size() {
     return wishes.value().size;
 }
 
-// All nodes settle, all members prepare, and all decide. A death in between leaves a journal to others and recovery.
+// All nodes settle, all members prepare, and all members decide. A member's death in between leaves its journal to the
+// others and to recovery.
 Status OnSeveralNodes::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();

@@ -2,7 +2,8 @@
 //   LocalFile    this process alone writes or reads the file (local_file.h)
 //   SharedFile   the ranks of a communicator write the file together (shared_file.h)
 // Each open of a file has one object; the ranks' opens of a file share one. Any thread may call write, read,
-// await_drained and expose_offsets; other calls run one at a time. Collective: all members of the team call in order.
+// await_drained and expose_offsets; other calls run one at a time. All members of a SharedFile's team make the calls
+// marked collective, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ class ProgramFile {
     virtual Status step_aside(ledger::AsideReason reason) = 0;
     // Exposes the offsets of data, for reads without HDF5. Drains; later writes return with their bytes in the target.
     virtual Status expose_offsets() = 0;
-    // Ends this open: commits, drains, sets the size. With option close, `afterwards` may come after the return.
-    // Collective.
+    // Ends this open: commits, drains and sets the size. If option close allows it, returns before the drain ends;
+    // `afterwards` is then called later. Collective.
     virtual stage::Engine::Detached close(stage::AfterClose afterwards) = 0;
 
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }

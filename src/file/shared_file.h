@@ -1,8 +1,8 @@
 // A file that the members of a team have open together, each through its own staged file. A `Sharing` (file/sharing.h)
 // stages it: all members on one node, on several nodes, by a staging server, or not at all. Writes and reads are
-// independent; open, truncate, commit, step_aside, settle and close are collective over the team. If one member fails
-// in a collective call, all fail with the same code. One object per file, team and process, shared by the handles that
-// opened it together. Thread-safety: independent calls from any thread, collective ones from one thread at a time.
+// independent; `open` and the calls from `meet` on are collective over the team. If one member fails in a collective
+// call, all fail with the same code. One object per file, team and process, shared by the handles that opened it
+// together. Thread-safety: independent calls from any thread, collective ones from one thread at a time.
 #pragma once
 
 #include <memory>
@@ -55,8 +55,6 @@ class SharedFile final : public ProgramFile {
     // At the end of a process that never closed the file; without MPI. The drainer waits for a while for the others'
     // ends, and drains; all give their logs back. Undrained bytes stay in the log (Lifecycle::finish_unclosed).
     void finish_unclosed() noexcept;
-
-    // ---- collective -----------------------------------------------------------------------------
 
     // A barrier; with a failure on any member, that failure on all.
     Status meet() { return sharing_->meet(); }

@@ -57,8 +57,6 @@ class Sharing {
     [[nodiscard]] virtual undo::UndoJournal* journal() const noexcept { return nullptr; }
     virtual void finish_unclosed() noexcept { state_.claim.reset(); }   // no byte is staged
 
-    // ---- collective -----------------------------------------------------------------------------
-
     Status meet();
     Status agree(const Status& mine);
     virtual void collective_write_done() noexcept {}

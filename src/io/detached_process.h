@@ -1,6 +1,7 @@
 // A process that outlives this one. Its own session keeps it from signals of a terminal; its standard streams are
 // /dev/null, and its signals have default actions. posix_spawn creates it, so no code of this process runs in it. It
-// does the rest itself (settle_detached), as older posix_spawns (before glibc 2.34) cannot. Thread-safety: any thread.
+// closes descriptors and changes the folder itself (settle_detached): posix_spawn can do that only since glibc 2.34.
+// Thread-safety: any thread.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // Properties of file systems by their statfs(2) magic number. Thread-safety: any thread. `file_system_of` and
-// `traits_of` block as statfs(2) and fstat(2); `traits_of` may read /proc/self/mountinfo, `mounted_type` its stream.
+// `traits_of` block as statfs(2) and fstat(2) do; `traits_of` may read /proc/self/mountinfo, and `mounted_type` its
+// stream. The others do no I/O.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 // The first mapping that PosixFile makes installs one SIGBUS handler in the process (SA_SIGINFO, SA_ONSTACK,
 // SA_NODEFER). It is never removed, and its code is never unloaded. It acts on memory named with `Replaceable`, and
 // inside `guarded` on addresses in a named range: there it jumps out of the action (siglongjmp). Other faults go to the
-// earlier handler. Without one, or if SIGBUS was ignored, the default action is restored, and ends the program.
+// earlier handler, called as the kernel would. Without one, or if SIGBUS was ignored (which the kernel does not do for
+// a fault), the default action is restored. The instruction then faults again and ends the program.
 //
 // Limits: a handler that the program sets later, or that restores the default action, replaces this one. The kernel
 // ends a thread that blocks SIGBUS. docs/recovery.md, "The mapping of the log faults", lists the guarded accesses.

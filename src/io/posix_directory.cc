@@ -1,4 +1,3 @@
-// Directories of the staging area behind the seam of io/file.h, and their locks.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>

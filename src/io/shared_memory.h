@@ -2,7 +2,8 @@
 // memfd that neither side can shrink, so its pages exist as long as the system has memory. A page counts as memory of
 // the process that touched it first, until both sides have released it. Each side sees the other's stores at once, also
 // in the middle of a read; a side that distrusts the other copies the bytes before it checks them. Each side owns its
-// mapping and descriptor; the last frees the memory. No call blocks. Source: memfd_create(2), fcntl(2).
+// mapping and descriptor; the last of them frees the memory. Thread-safety: as memory. No call blocks. Source:
+// memfd_create(2), fcntl(2) "File sealing".
 #pragma once
 
 #include <cstddef>

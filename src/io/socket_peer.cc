@@ -1,4 +1,3 @@
-// The two ends of a connection: their addresses, and the user at the other end.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -63,7 +62,8 @@ Result<std::uint32_t> user_of_tcp(const Ends& ends) {
     });
 }
 
-// Before the accept, the connection's own line names root, so this reads the listener's. A port has one user.
+// Before a connection is accepted its own line names root, so this reads the listener's line. All listeners at one port
+// belong to one user.
 Result<std::uint32_t> listener_of_tcp(const Ends& ends) {
     sockaddr_in everywhere = ends.other;
     everywhere.sin_addr.s_addr = htonl(INADDR_ANY);

@@ -9,7 +9,8 @@
 
 namespace forebay::server {
 
-// kUnknown: for a session that does not know its client's death or close yet. kEnding: for the end of a session.
+// kUnknown is the wait for a session that does not know yet of its client's death or close. kEnding is the wait for a
+// session's end, which the file's target may delay.
 inline constexpr std::chrono::seconds kUnknown{5}, kEnding{600};
 
 // The system ends a process's connections a moment before its locks.

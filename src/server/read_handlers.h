@@ -39,7 +39,6 @@ class FollowHandler final : public SessionHandler {
     wire::Connection& connection_;
 };
 
-// Reads files through this node's read cache, one after the other.
 class CachedHandler final : public SessionHandler {
   public:
     CachedHandler(CachedFiles& files, std::unique_ptr<CachedFiles::Reader> reader,

@@ -119,8 +119,8 @@ class ServedFiles {
     // have not all arrived. `client`, the session of the open, outlives the file, and may have passed the descriptor by
     // which the client has it locked. If the client stops waiting, the file is neither opened nor emptied.
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, wire::Connection& client);
-    // Opens a written file's last commit, one for a whole team. kUnsupported: no client writes it. kUnavailable:
-    // unreadable.
+    // Opens the last commit of a file that a client writes; all members of a team get the same one. kUnsupported: no
+    // client writes it. kUnavailable: it cannot be read.
     [[nodiscard]] Result<std::unique_ptr<ServedSnapshot>> open_to_read(const wire::Open& request);
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
     // Refuses later opens for writing, and waits without bound until only files with a failed close are open.

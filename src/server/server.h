@@ -1,5 +1,5 @@
-// A staging server: it listens, and has a thread for each session, which ends before this object. One thread calls
-// `run` and `await_sessions`. `run` blocks until it is woken, `await_sessions` until all sessions have ended.
+// A staging server: it listens, and has a thread for each session; these end before the object. One thread calls `run`
+// and `await_sessions`. `run` blocks until it is woken, `await_sessions` until all sessions have ended.
 #pragma once
 
 #include <atomic>

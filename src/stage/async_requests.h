@@ -90,8 +90,8 @@ class AsyncRequests {
     AsyncRequests(const AsyncRequests&) = delete;
     AsyncRequests& operator=(const AsyncRequests&) = delete;
 
-    // Reads as StagedFile::read, at most kPiecesMax `pieces`. Blocks for room. kUnavailable: a forked child, or the
-    // end.
+    // Reads as StagedFile::read does, and in the end only that may fail. `pieces` are kPiecesMax at most. Blocks for
+    // room. kUnavailable: a forked child, or the process ends.
     Result<std::shared_ptr<AsyncRequest>> read(std::shared_ptr<StagedFile> file,
                                                std::vector<StagedFile::ReadPart> pieces);
 

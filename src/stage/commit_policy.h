@@ -52,8 +52,8 @@ class CommitPolicy {
     virtual Status release_all() { return Status::ok(); }
     // The segments went back to the pool for good. No lock.
     virtual Status log_given_back() { return Status::ok(); }
-    // Syncs a durable log that has just begun: its open record shows recovery the file before any drain. The writer's
-    // lock.
+    // Syncs a durable log that has just begun: its open record shows recovery how the file was before anything drained.
+    // The next commit reports a failure. The writer's lock.
     void sync_opening();
 
     // For a shared file: brings this process's log to its device as it is now. The drainer commits after that. No lock.
@@ -62,7 +62,8 @@ class CommitPolicy {
     virtual Status begin_statements() { return Status::ok(); }
 
   protected:
-    // Makes a commit's record, and returns its number. `failure`: the first one so far; a closing commit adds its own.
+    // Makes a commit's record, and returns its number. `failure`: the first so far; a closing commit keeps its own
+    // there.
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
     Status sync_log() REQUIRES(file_.mutex());

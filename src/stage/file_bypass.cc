@@ -1,4 +1,3 @@
-// Writes to the target that bypass the log.
 #include <algorithm>
 
 #include "base/clock.h"

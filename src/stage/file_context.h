@@ -48,7 +48,6 @@ class FileContext {
     // Null if nothing is traced.
     [[nodiscard]] const io::Trace* trace() const noexcept { return trace_.is_on() ? &trace_ : nullptr; }
     [[nodiscard]] std::uint64_t next_sequence() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed); }
-    // This process is a forked child, and the files are its parent's.
     [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
     // Engine::end_of_process has begun.
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }

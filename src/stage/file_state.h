@@ -79,7 +79,6 @@ struct FileState {
     // Fails in a forked child: the file is its parent's. `action` begins the message.
     [[nodiscard]] Status refuse_if_inherited(const char* action) const;
 
-    // null: this process alone writes the file.
     [[nodiscard]] group::RecordOrder* order() noexcept { return group ? &group->order() : nullptr; }
     // The number of a new record. A caller of a shared file publishes the number (group::DrawnNumber).
     std::uint64_t next_sequence() noexcept { return group ? group->order().next_sequence() : context.next_sequence(); }

@@ -1,6 +1,6 @@
-// The effect of a fork on staging. A child inherits memory but no threads. fork(2) takes every registered party's state
+// The effect of a fork on staging. A child inherits memory but no threads. A fork takes every registered party's state
 // lock (pthread_atfork), so the child finds consistent state, and no lock of a thread that is gone. The child may read,
-// but neither drains nor releases what is the parent's.
+// but must neither drain nor release what is the parent's.
 #pragma once
 
 #include <cstdint>

@@ -51,11 +51,12 @@ class Leftovers {
     // Before an open file is emptied, or was made. Returns ok if leftovers of dead processes, of it or of a file that
     // had its number, can be given up. Fails if this process has closed it with bytes that it could not write.
     [[nodiscard]] Status may_forget(const io::Identity& identity, const std::string& path);
-    // After making or emptying a file: gives up leftovers of it, or of one with its number. `open_here`: even if
-    // attached.
+    // After a file was made or emptied: gives up what dead processes have left of it, or of one that had its number.
+    // `open_here`: also if this process has attached it since.
     [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path, bool open_here = false);
 
-    // Waits, within the option patience, until no process may write the file; else kUnsettled. Returns a text or "".
+    // Waits, within option patience, until no process may write the file; else kUnsettled. Returns the user's text, or
+    // "".
     [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
     // A process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not in it.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);

@@ -1,4 +1,5 @@
-// durability=node: a commit returns with its bytes on the device, and the log keeps bytes until the target has them.
+// durability=node: a commit returns with its bytes on the device; the log keeps bytes until the target has them for
+// good.
 #include <cerrno>
 
 #include "stage/commit_policy.h"
@@ -46,7 +47,6 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
     return announce_idle();
 }
 
-// Blocks on the device, without the lock. One thread does this at a time.
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
     if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.failures().halted()) return false;
@@ -61,7 +61,6 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
         outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
     }
     recycling_ = false;
-    // After a failed sync no promise is left to keep, and the room is needed.
     if (outcome || !sync_error_.is_ok())
         for (std::size_t i = 0; i < count; ++i) file_.log->release_oldest();
     file_.outflow.arrivals().announce();

@@ -32,7 +32,7 @@ class ProcessArea {
   public:
     // Returns the directory in which the process makes its own: `forebay-<uid>`.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    // `registers`: the area is where the options say, is noted for commands (area/registry.h), and shows closes.
+    // `registers`: the area is where options say, is noted for commands (area/registry.h), and shows deferred closes.
     ProcessArea(const LoadedOptions& loaded, OpenArea open_area, bool registers, const area::RunRecord& run)
         : loaded_(loaded), open_area_(std::move(open_area)), registers_(registers), run_(run) {}
 

@@ -12,7 +12,8 @@
 //
 // Invariant: each byte that the program wrote is in the log and indexed, or in the target, before the write returns.
 // Thread-safety: every call from any thread. Calls that return a Status may wait for room, the target or a device. A
-// wait for the target fails with ETIMEDOUT once nothing has reached it for option patience; the call may be repeated.
+// wait for the target fails with ETIMEDOUT once nothing has reached it for as long as option patience says. Nothing is
+// lost by that, and the call may be made again.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,8 @@
 //
 // When the mapping faults (log_fault.cc), the staged bytes drain and the file's mode becomes `kBypass`. If some of them
 // cannot be read back, the file stays staged, and writes bypass its log. Comments name the locks that the caller holds:
-// the writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may wait.
+// the writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may wait for the target, for
+// room, or for a device.
 #pragma once
 
 #include <atomic>

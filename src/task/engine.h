@@ -118,7 +118,8 @@ class Engine {
     // Blocks until no task is left, later ones included. Errors as in `wait`; the tasks' statuses are not returned.
     Status wait_all();
 
-    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever. False: none.
+    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever. False: none
+    // could.
     bool assist();
 
     // Raises the limit of threads to `threads`, if that is more.

@@ -88,7 +88,8 @@ void Engine::Core::end_locked(Task::Node& node, State how, Ended& ended) {
     settle_locked(ended);
 }
 
-// Tells the children and section of each ended task, until no further task ends. `ended` gets the tasks.
+// Tells the children and section of each ended task, until no further task ends. Moves the ended tasks to `ended`,
+// which the caller destroys without the lock.
 void Engine::Core::settle_locked(Ended& ended) {
     bool awaited = false;
     while (!ending_.empty()) {

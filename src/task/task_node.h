@@ -1,5 +1,6 @@
-// The graph of tasks in memory: a node for each task, and rings of edges from a parent to its children. Internal. The
-// engine's lists and handles share a node, which owns its edges. The engine's lock guards all but `state`. No waits.
+// The graph of tasks in memory, internal: a node for each task, and rings of edges from a parent to its children. The
+// engine's lists and handles share a node, which owns its edges. The engine's lock guards all but `state`. Nothing
+// blocks.
 #pragma once
 
 #include <atomic>

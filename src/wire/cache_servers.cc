@@ -104,7 +104,6 @@ CacheServers::CacheServers(std::vector<std::string> names, std::string key_file,
       own_(own),
       pool_(new Pool(names_.size())) {}
 
-// A forked child does not delete its parent's pool.
 CacheServers::~CacheServers() {
     if (Pool* const last = pool_.load(); last->forks == io::forks_so_far()) delete last;
 }
@@ -284,7 +283,7 @@ class ServerPeers final : public cache::Peers {
 
     bool usable() noexcept override { return true; }
     std::uint64_t piece_bytes() const noexcept override { return cache::kBlockBytes; }
-    // A stripe's home reads it from the file. Larger claims would make two nodes wait for parts of each other's.
+    // A stripe's home reads it from the file. With larger claims, two nodes would wait for parts of each other's.
     std::uint64_t claim_within() const noexcept override { return kHomeStripeBytes; }
     std::uint64_t first_byte() const noexcept override { return first_byte_; }
     // Each node asks for the whole file, and the homes read it.

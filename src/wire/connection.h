@@ -39,7 +39,7 @@ class Connection {
     // does not match; the connection is then unusable. kNotFound: the other side closed the connection between frames.
     [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
-    // Sends a request with `passed` (-1: none) through a Unix socket, for the other side's `take_passed`.
+    // Sends a request with the descriptor `passed` (-1: none) through a Unix socket, for the peer's `take_passed`.
     [[nodiscard]] Status send_with(Type type, std::uint64_t request, io::Bytes payload, int passed);
     // Returns the descriptor of the last EXPOSE or OPEN, which the caller then owns, or -1.
     [[nodiscard]] int take_passed() noexcept { return passed_.take(); }

@@ -30,7 +30,8 @@ class FrameSeal {
     std::uint64_t frames_ = 0;
 };
 
-// Derives each direction's key from the shared one and both sides' random bytes (BLAKE2b, RFC 7693); or kUnavailable.
+// Derives a key per direction from the shared one and random bytes of both sides (BLAKE2b, RFC 7693). kUnavailable: no
+// libsodium on this machine.
 struct SealKeys {
     SealKey to_server, to_client;
 };

@@ -1,6 +1,7 @@
 // A job of torchrun, and the folder through which its nodes find peers (docs/read-cache.md, "In a job"). It has the
 // job's key, and a file for each node that has had a peer. Files that are not this user's alone, or malformed, are
-// refused. A file gets its name when it is complete. Any thread may make all calls. Blocks on files, except `find_job`.
+// refused. A file gets its name when it is complete. Thread-safety: all calls from any thread. Blocks on files, but for
+// `find_job`.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ struct Job {
     std::string master;               // MASTER_ADDR:MASTER_PORT
     std::size_t nodes = 0, own = 0;   // number of nodes, and the number of this process's node
 };
-// Returns nothing if the environment is no job's, or the job has one node. kInvalidArgument: not torchrun's value.
+// Returns nothing without a job's environment, or if the job has one node. kInvalidArgument: a value is not torchrun's.
 [[nodiscard]] Result<std::optional<Job>> find_job(const Getenv& getenv);
 
 struct NodePeer {
