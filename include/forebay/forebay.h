@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* The process. Thread-safety: any thread. Nothing blocks. */
+/* ---- The process. Thread-safety: any thread. Nothing blocks. ---- */
 
 /* The version of the plugin that is loaded, which may be another one than that of the headers. */
 int forebay_version(unsigned *major, unsigned *minor, unsigned *patch);
@@ -42,8 +42,8 @@ int forebay_resume(void);
  * yet; it may be null. With several HDF5 libraries, the first one that found the plugin answers. */
 int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 
-/* By identifier: `file` and `dataset` are identifiers of HDF5 (hid_t) of open objects. Each function is one of HDF5's
- * optional operations (forebay/operations.h). Thread-safety: as HDF5's. With MPI none is collective.
+/* ---- By identifier ---- `file` and `dataset` are identifiers of HDF5 (hid_t) of open objects. Each function is one of
+ * HDF5's optional operations (forebay/operations.h). Thread-safety: as HDF5's. With MPI none is collective.
  * `forebay_file_wait_durable` blocks; prefetching a chunked dataset reads its chunk index. */
 
 /* Pauses the file's drain until `forebay_file_resume_drain`. A call that needs room in the log or waits for the file
@@ -52,8 +52,8 @@ int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 int forebay_file_pause_drain(int64_t file);
 int forebay_file_resume_drain(int64_t file);
 
-/* Waits until flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). Also waits for later writes
- * that may drain before the next flush, but for no others: a crash leaves the last flush whole. */
+/* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). Also waits for later
+ * writes that may drain before the next flush, but for no others: a crash leaves the last flush whole. */
 int forebay_file_wait_durable(int64_t file);
 
 /* Fetches `count` ranges of the file, of `lengths[i]` bytes from `offsets[i]` on, or a part of a dataset, into the read
@@ -78,9 +78,9 @@ int forebay_file_evict(int64_t file, uint64_t *bytes);
 /* Writes the statistics of the file; arguments as of `forebay_statistics`. */
 int forebay_file_statistics(int64_t file, char *into, uint64_t size, uint64_t *length);
 
-/* By path: for a file that the path leads to, which may be another path than the one that HDF5 was given. The file must
- * be open, read-only, in this process, with any copy of libhdf5 that it has. These functions need neither HDF5 nor MPI,
- * and do not wait for the file. Thread-safety: any thread. */
+/* ---- By path ---- For a file that the path leads to, which may be another path than the one that HDF5 was given. The
+ * file must be open, read-only, in this process, with any copy of libhdf5 that it has. These functions need neither
+ * HDF5 nor MPI, and do not wait for the file. Thread-safety: any thread. */
 int forebay_path_prefetch(const char *path, uint64_t count, const uint64_t *offsets, const uint64_t *lengths);
 int forebay_path_prefetch_left(const char *path, uint64_t *bytes);
 int forebay_path_prefetch_cancel(const char *path);
