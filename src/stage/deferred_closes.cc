@@ -212,8 +212,8 @@ void DeferredCloses::keep_failure(const Status& outcome, const StagedFile& file)
 void DeferredCloses::tell_nameless(const StagedFile& file) {
     if (statistics_.counters().nameless.fetch_add(1, std::memory_order_relaxed) > 0) return;
     statistics_.warn(
-        fmt::format("{}: it was removed after its close, before {} bytes of it were in the file; if it was moved to "
-                    "another file system, the copy lacks them: call `forebay wait` before that, or use close=wait",
+        fmt::format("{}: it was removed after its close, before {} bytes of it were in the file. If it was moved to "
+                    "another file system, the copy lacks them: call `forebay wait` first, or use close=wait",
                     file.path(), file.lifecycle().nameless_bytes()));
 }
 
