@@ -13,6 +13,7 @@
 
 #include "group/board.h"
 #include "io/file.h"
+#include "log/record_cursor.h"
 #include "log/segment_pool.h"
 
 namespace forebay::group {
@@ -28,9 +29,10 @@ class LogFollower {
         log::DataClass data_class;
         std::uint64_t sequence = 0, argument = 0;
         std::vector<ByteRange> extents;
-        log::Segment* segment = nullptr;
-        std::uint64_t payload = 0, generation = 0;
-        std::uint64_t bytes = 0;   // of the payload
+        log::Segment* segment = nullptr;   // a view that the follower owns; the participant may reuse its bytes
+        std::uint64_t payload = 0;         // offset in the segment
+        std::uint64_t generation = 0;      // of the segment at the time of the read
+        std::uint64_t bytes = 0;           // of the payload
     };
     // Appends the new records to `records`. Each counts in its segment's `unindexed` until the caller subtracts it.
     // kNotFound: a segment was reused before the read (never in the drainer, which releases segments). EIO: a page of
@@ -68,12 +70,11 @@ class LogFollower {
     struct Open {
         std::uint64_t order = 0;
         log::Segment* segment = nullptr;
-        std::uint64_t read_to = 0;
-        std::uint64_t generation = 0;
+        log::RecordCursor cursor;
     };
     Result<log::Segment*> view(std::uint64_t order);
     [[nodiscard]] bool may_release(const Open& open) const noexcept;
-    Status read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records);
+    Status read_segment(Open& open, std::vector<Record>& records);
 
     const Board& board_;
     const std::uint64_t participant_;
