@@ -1,8 +1,7 @@
 // Follows the log of one participant from outside, and finds the records that were appended since the last call.
-// A follower maps the participant's pool, segment by segment, and reads records below the published tails. The
-// participant may reuse a released segment at any time. So the bytes count only if the segment's generation is the same
-// after the read; `read` reports a change. Ownership: the follower owns the views. Not thread-safe. Blocks on page
-// faults only.
+// A follower maps the participant's pool, segment by segment, and reads records below the published tails with a
+// log::RecordCursor. The participant may reuse a released segment at any time, and `read` reports it. Ownership: the
+// follower owns the views. Not thread-safe. Blocks on page faults only.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,10 @@
 namespace forebay::log {
 
 RecordCursor::Found RecordCursor::look(SegmentBytes& segment, std::uint64_t end, PayloadCheck check) {
+    const auto torn = [&](const Status& why) {
+        why_ = why;
+        return Found::kTorn;
+    };
     if (position_ >= end) return Found::kEnd;
     if (end > segment.bytes().size()) return torn({Code::kCorrupt, "the tail is outside the segment"});
     const std::uint64_t left = end - position_;
@@ -40,11 +44,6 @@ RecordCursor::Found RecordCursor::search(SegmentBytes& segment, std::uint64_t en
 Status RecordCursor::confirm(const SegmentBytes& segment) const {
     std::atomic_thread_fence(std::memory_order_acquire);   // after the loads of the records
     return segment.generation() == generation_ ? Status::ok() : Status(Code::kNotFound, "used again");
-}
-
-RecordCursor::Found RecordCursor::torn(const Status& why) {
-    why_ = why;
-    return Found::kTorn;
 }
 
 }   // namespace forebay::log

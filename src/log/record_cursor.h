@@ -86,8 +86,6 @@ class RecordCursor {
     [[nodiscard]] const std::optional<Opening>& opening() const noexcept { return opening_; }
 
   private:
-    Found torn(const Status& why);
-
     std::uint64_t use_, generation_;
     std::uint64_t position_ = kSegmentHeaderBytes;
     bool searching_ = false;

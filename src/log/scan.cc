@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/bytes.h"
 #include "log/record_cursor.h"
 
 namespace forebay::log {
@@ -54,9 +55,7 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
         const auto stated = decode_segment_bytes(header);
         if (!stated && stated.status().code() == Code::kUnsupported) return stated.status();
         // The process may have died while it began the first segment.
-        const bool begun = stated || begin > 0 || std::any_of(header.begin(), header.begin() + 8, [](std::byte byte) {
-                               return byte != std::byte{0};
-                           });
+        const bool begun = stated || begin > 0 || load_le<std::uint64_t>(header.data()) != 0;
         anything = anything || (begun && header != std::array<std::byte, kSegmentHeaderBytes>{});
         if (!stated && begun) continue;
         const std::uint64_t bytes = stated ? stated.value() : segment_bytes_being_begun(header);
@@ -100,18 +99,15 @@ bool has_commit(RecordCursor cursor, SegmentBytes& bytes, std::uint64_t tail) {
 }
 
 // Reads the records below the tail, up to the first damaged one. Returns the error of reading the file.
-Status read_records(FileSegment& bytes, ScannedSegment& segment, Payloads payloads) {
+Status read_records(FileSegment& bytes, ScannedSegment& segment) {
     const std::uint64_t tail = segment.header.tail;
     RecordCursor& cursor = segment.cursor;
-    if (payloads == Payloads::kCopied) FOREBAY_TRY(bytes.load(kSegmentHeaderBytes, tail));
     Found found;
     for (; (found = cursor.look(bytes, tail, PayloadCheck::kVerify)) == Found::kRecord; cursor.advance()) {
         DecodedRecord& record = cursor.record();
         if (record.header.kind == RecordKind::kOpen) continue;
-        segment.records.push_back(
-            {record.header, std::move(record.extents), {}, segment.begin + cursor.payload_position()});
-        if (payloads == Payloads::kCopied)
-            segment.records.back().payload.assign(record.payload.begin(), record.payload.end());
+        segment.records.push_back({record.header, std::move(record.extents),
+                                   segment.begin + cursor.payload_position()});
     }
     if (found == Found::kEnd) return Status::ok();
     if (found == Found::kUnreadable) return cursor.why();
@@ -140,9 +136,7 @@ std::vector<ScannedSegment>::const_iterator find_durable(const std::vector<Scann
 }
 
 void sort_by_sequence(std::vector<ScannedRecord>& records) {
-    std::stable_sort(records.begin(), records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
-        return one.header.sequence < other.header.sequence;
-    });
+    std::ranges::stable_sort(records, {}, [](const ScannedRecord& record) { return record.header.sequence; });
 }
 
 Status damage_of(const ScannedSegment& segment, std::string_view what) {
@@ -156,7 +150,7 @@ void take_commit(ScannedLog& log, std::uint64_t sequence, const RecordHeader& he
     log.commit_time_ns = header.time_ns;
 }
 
-// What all segments of one log, in ascending order, say of it, whatever damage they have.
+// Begins a log with the facts that its segments tell even if records are damaged. The segments are in ascending order.
 ScannedLog begin_log(std::span<const ScannedSegment> segments) {
     ScannedLog log;
     log.process = segments.front().header.process;
@@ -366,7 +360,7 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
 
 }   // namespace
 
-Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
+Result<std::vector<ScannedLog>> scan(io::File& file) {
     std::map<decltype(key_of({})), std::vector<ScannedSegment>> by_log;
     std::vector<Status> anybodys;    // damage of segments whose log is unknown
     std::vector<std::byte> buffer;   // for one segment
@@ -379,7 +373,7 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
         const auto front = std::span(buffer).first(kSegmentHeaderBytes);
         ScannedSegment segment{begin, header.value(), newest_target_state(front, header.value().use)};
         FileSegment bytes(file, begin, std::span(buffer).first(segment.header.tail), front.size());
-        FOREBAY_TRY(read_records(bytes, segment, payloads));
+        FOREBAY_TRY(read_records(bytes, segment));
         by_log[key_of(segment.header)].push_back(std::move(segment));
         return Status::ok();
     };
