@@ -168,7 +168,7 @@ TEST_F(RecordCursorTest, the_records_of_a_stale_generation_are_void) {
 
 TEST_F(RecordCursorTest, gaps_and_falls_of_sequence_numbers_are_no_damage) {
     open();
-    for (const std::uint64_t sequence : {9, 5, 5, 100}) data(sequence);
+    for (const std::uint64_t sequence : {9u, 5u, 5u, 100u}) data(sequence);
     EXPECT_THAT(read(end_), ElementsAre(1, 9, 5, 5, 100));
     EXPECT_EQ(last_, Found::kEnd);
 }
