@@ -225,7 +225,7 @@ class Look {
             if (const auto* const wanted = named({header.value().device, header.value().inode})) died(*wanted);
         }
         if (const auto log = directory.open_file("log", io::OpenMode::kRead)) {
-            const auto logs = log::scan(*log.value(), log::Payloads::kLeft);
+            const auto logs = log::scan(*log.value());
             if (!logs) return unknown(logs.status());
             for (const log::ScannedLog& each : logs.value()) {
                 if (const auto* const wanted = named({each.target.device, each.target.inode})) died(*wanted);

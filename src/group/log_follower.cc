@@ -13,27 +13,20 @@ namespace {
 // Bytes of a log in one mapping: a process can have few mappings, and a node has many logs.
 constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20;
 
-// A part of a mapping that another object owns.
-class Slice final : public io::Mapping {
+// A mapped segment of a living process. Bytes that it loaded raise no SIGBUS.
+class LiveSegment final : public log::SegmentBytes {
   public:
-    explicit Slice(io::MutableBytes bytes) noexcept : io::Mapping(bytes) {}
-    void touch(io::MutableBytes) noexcept override {}
-    bool present(io::Bytes part) noexcept override { return io::find_unreadable(part, part.data()) == nullptr; }
+    explicit LiveSegment(const log::Segment& segment) noexcept : SegmentBytes(segment.bytes()), segment_(segment) {}
+    // EIO: a page is unreadable.
+    Status load(std::uint64_t begin, std::uint64_t end) override {
+        const std::byte* const fault = io::find_unreadable(bytes().subspan(begin, end - begin), segment_.at(begin));
+        return fault == nullptr ? Status::ok() : segment_.fault(fault);
+    }
+    [[nodiscard]] std::uint64_t generation() const noexcept override { return segment_.generation(); }
+
+  private:
+    const log::Segment& segment_;
 };
-
-// Returns EIO if a page of [begin, end) is unreadable. Reading the other pages raises no SIGBUS.
-Status check_readable(const log::Segment& segment, std::uint64_t begin, std::uint64_t end) {
-    const std::byte* const fault = io::find_unreadable(segment.bytes().subspan(begin, end - begin), segment.at(begin));
-    return fault == nullptr ? Status::ok() : segment.fault(fault);
-}
-
-// Checks all bytes of the record at `at` that decoding reads.
-Status check_record_readable(const log::Segment& segment, std::uint64_t at, std::uint64_t tail) {
-    if (tail - at < log::kRecordHeaderBytes) return check_readable(segment, at, tail);
-    FOREBAY_TRY(check_readable(segment, at, at + log::kRecordHeaderBytes));
-    return check_readable(segment, at,
-                          at + log::bytes_looked_at(segment.bytes().subspan(at, log::kRecordHeaderBytes), tail - at));
-}
 
 }   // namespace
 
@@ -58,8 +51,8 @@ Result<log::Segment*> LogFollower::view(std::uint64_t order) {
             if (!mapping) return mapping.status();
             maps_[piece] = std::move(mapping).value();
         }
-        const auto bytes = maps_[piece]->bytes().subspan(place % at_once * segment_bytes_, segment_bytes_);
-        views_[place] = std::make_unique<log::Segment>(place, std::make_unique<Slice>(bytes), pool_.get());
+        auto part = std::make_unique<io::MappingPart>(*maps_[piece], place % at_once * segment_bytes_, segment_bytes_);
+        views_[place] = std::make_unique<log::Segment>(place, std::move(part), pool_.get());
     }
     return views_[place].get();
 }
@@ -69,57 +62,47 @@ Status LogFollower::read(std::vector<Record>& records) {
     const BoardRow& row = board_.row(participant_);
     for (;;) {
         const std::uint64_t adopted = row.adopted.load(std::memory_order_acquire);
-        if (!open_.empty()) {
-            // A segment's tail is final once there is a later segment.
-            Open& last = open_.back();
-            FOREBAY_TRY(check_readable(*last.segment, 0, log::kSegmentHeaderBytes));
-            const std::uint64_t tail = last.segment->published_tail();
-            if (tail > last.read_to) FOREBAY_TRY(read_segment(last, tail, records));
-            else if (last.segment->generation() != last.generation) return {Code::kNotFound, "used again"};
-        }
+        // A segment's tail is final once there is a later segment.
+        if (!open_.empty()) FOREBAY_TRY(read_segment(open_.back(), records));
         if (next_order_ >= adopted) return Status::ok();
-        auto segment = view(next_order_);
-        if (!segment) return segment.status();
-        FOREBAY_TRY(check_readable(*segment.value(), 0, log::kSegmentHeaderBytes));
-        segment.value()->participant = participant_;
-        segment.value()->order = {};
-        open_.push_back({next_order_, segment.value(), log::kSegmentHeaderBytes, segment.value()->generation()});
+        const auto viewed = view(next_order_);
+        if (!viewed) return viewed.status();
+        log::Segment& segment = *viewed.value();
+        FOREBAY_TRY(LiveSegment(segment).load(0, log::kSegmentHeaderBytes));
+        segment.participant = participant_;
+        segment.order = {};
+        const std::uint64_t generation = segment.generation();
+        open_.push_back({next_order_, &segment, log::RecordCursor(segment.use(), generation)});
         if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
         ++next_order_;
     }
 }
 
-Status LogFollower::read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records) {
-    log::Segment& segment = *open.segment;
+Status LogFollower::read_segment(Open& open, std::vector<Record>& records) {
+    using Found = log::RecordCursor::Found;
+    auto& [order, segment, cursor] = open;
+    LiveSegment bytes(*segment);
+    FOREBAY_TRY(bytes.load(0, log::kSegmentHeaderBytes));
+    const std::uint64_t tail = segment->published_tail();
     const std::size_t before = records.size();
-    const std::uint64_t use = segment.use();
-    Status readable;
-    while (open.read_to < tail && tail <= segment.size()) {
-        readable = check_record_readable(segment, open.read_to, tail);
-        if (!readable) break;
-        auto decoded = log::decode_record(segment.bytes().subspan(open.read_to, tail - open.read_to), use,
-                                          log::PayloadCheck::kTrust);
-        if (!decoded) break;
-        log::DecodedRecord& record = decoded.value();
-        const std::uint64_t payload = open.read_to + log::payload_offset(record.extents.size());
-        if (record.header.kind != log::RecordKind::kOpen) {
-            records.push_back({record.header.kind, record.header.data_class, record.header.sequence,
-                               record.header.argument, std::move(record.extents), &segment, payload, open.generation,
-                               record.header.payload_bytes});
-            segment.unindexed.fetch_add(1, std::memory_order_relaxed);
-        }
-        open.read_to += record.bytes;   // only now, so that a failed allocation reads the record again
+    Found found;
+    for (; (found = cursor.look(bytes, tail, log::PayloadCheck::kTrust)) == Found::kRecord; cursor.advance()) {
+        log::DecodedRecord& record = cursor.record();
+        if (record.header.kind == log::RecordKind::kOpen) continue;
+        records.push_back({record.header.kind, record.header.data_class, record.header.sequence, record.header.argument,
+                           std::move(record.extents), segment, cursor.payload_position(), cursor.generation(),
+                           record.header.payload_bytes});
+        segment->unindexed.fetch_add(1, std::memory_order_relaxed);
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (segment.generation() != open.generation) {
-        segment.unindexed.fetch_sub(records.size() - before, std::memory_order_relaxed);
+    if (Status same = cursor.confirm(bytes); !same) {
+        segment->unindexed.fetch_sub(records.size() - before, std::memory_order_relaxed);
         records.resize(before);
-        return {Code::kNotFound, "used again"};
+        return same;
     }
-    if (open.read_to == tail) return Status::ok();
-    if (!readable) return readable;
+    if (found == Found::kEnd) return Status::ok();
+    if (found == Found::kUnreadable) return cursor.why();
     return {Code::kCorrupt, fmt::format("{}: segment {} cannot be followed beyond offset {}", pool_->name(),
-                                        segment.index(), open.read_to)};
+                                        segment->index(), cursor.position())};
 }
 
 void LogFollower::restart() {
@@ -135,7 +118,7 @@ log::Frontier LogFollower::needed() const noexcept {
 
 std::uint64_t LogFollower::end() const noexcept {
     if (open_.empty()) return 0;
-    return log::log_position(open_.back().order, open_.back().read_to, segment_bytes_);
+    return log::log_position(open_.back().order, open_.back().cursor.position(), segment_bytes_);
 }
 
 // The newest segment still grows, unless its owner waits for room. Then the follower has read it to its end.
@@ -145,7 +128,7 @@ bool LogFollower::may_release(const Open& open) const noexcept {
     return open.order + 1 == row.adopted.load(std::memory_order_acquire) &&
            row.wants_room.load(std::memory_order_acquire) != 0 &&
            io::find_unreadable(open.segment->bytes().first(log::kSegmentHeaderBytes), open.segment->at(0)) == nullptr &&
-           open.segment->published_tail() == open.read_to;
+           open.segment->published_tail() == open.cursor.position();
 }
 
 std::uint64_t LogFollower::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {

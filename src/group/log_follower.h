@@ -1,8 +1,7 @@
 // Follows the log of one participant from outside, and finds the records that were appended since the last call.
-// A follower maps the participant's pool, segment by segment, and reads records below the published tails. The
-// participant may reuse a released segment at any time. So the bytes count only if the segment's generation is the same
-// after the read; `read` reports a change. Ownership: the follower owns the views. Not thread-safe. Blocks on page
-// faults only.
+// A follower maps the participant's pool, segment by segment, and reads records below the published tails with a
+// log::RecordCursor. The participant may reuse a released segment at any time, and `read` reports it. Ownership: the
+// follower owns the views. Not thread-safe. Blocks on page faults only.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +12,7 @@
 
 #include "group/board.h"
 #include "io/file.h"
+#include "log/record_cursor.h"
 #include "log/segment_pool.h"
 
 namespace forebay::group {
@@ -28,9 +28,10 @@ class LogFollower {
         log::DataClass data_class;
         std::uint64_t sequence = 0, argument = 0;
         std::vector<ByteRange> extents;
-        log::Segment* segment = nullptr;
-        std::uint64_t payload = 0, generation = 0;
-        std::uint64_t bytes = 0;   // of the payload
+        log::Segment* segment = nullptr;   // a view that the follower owns; the participant may reuse its bytes
+        std::uint64_t payload = 0;         // offset in the segment
+        std::uint64_t generation = 0;      // of the segment at the time of the read
+        std::uint64_t bytes = 0;           // of the payload
     };
     // Appends the new records to `records`. Each counts in its segment's `unindexed` until the caller subtracts it.
     // kNotFound: a segment was reused before the read (never in the drainer, which releases segments). EIO: a page of
@@ -68,12 +69,11 @@ class LogFollower {
     struct Open {
         std::uint64_t order = 0;
         log::Segment* segment = nullptr;
-        std::uint64_t read_to = 0;
-        std::uint64_t generation = 0;
+        log::RecordCursor cursor;
     };
     Result<log::Segment*> view(std::uint64_t order);
     [[nodiscard]] bool may_release(const Open& open) const noexcept;
-    Status read_segment(Open& open, std::uint64_t tail, std::vector<Record>& records);
+    Status read_segment(Open& open, std::vector<Record>& records);
 
     const Board& board_;
     const std::uint64_t participant_;

@@ -90,9 +90,7 @@ bool RecordOrder::find() {
             if (records_[counted_].kind == log::RecordKind::kData) new_bytes_ += records_[counted_].bytes;
     // A stable sort keeps a record's forward copy, which has the same number, after the record.
     std::stable_sort(records_.begin(), records_.end(),
-                     [](const LogFollower::Record& one, const LogFollower::Record& other) {
-                         return one.sequence < other.sequence;
-                     });
+                     [](const Record& one, const Record& other) { return one.sequence < other.sequence; });
     return true;
 }
 
@@ -104,18 +102,16 @@ void RecordOrder::count_found(std::atomic<std::uint64_t>& pending) noexcept {
 }
 
 void RecordOrder::visit_found(const Visit& visit) {
-    for (const LogFollower::Record& record : records_) {
-        const bool data = record.kind == log::RecordKind::kData;
+    for (Record& record : records_) {
         if (record.sequence < dead_at_restart_.lower()) continue;
-        const bool dead = data && record.sequence < dead_at_restart_.of(record.data_class);
-        visit({dead ? log::RecordKind::kBypass : record.kind, record.data_class, record.sequence, record.argument,
-               record.extents, record.segment, record.payload, record.generation, record.bytes});
+        if (record.kind == log::RecordKind::kData && record.sequence < dead_at_restart_.of(record.data_class))
+            record.kind = log::RecordKind::kBypass;
+        visit(record);
     }
 }
 
 void RecordOrder::forget_records() noexcept {
-    for (const LogFollower::Record& record : records_)
-        record.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
+    for (const Record& record : records_) record.segment->unindexed.fetch_sub(1, std::memory_order_relaxed);
     records_.clear();
     counted_ = 0;
     found_bytes_ = 0;

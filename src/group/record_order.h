@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -56,17 +55,7 @@ class RecordOrder {
         return participants_.lost().is_ok() ? damage_ : participants_.lost();
     }
     // A data record that is dead (log/frontier.h) has kind kBypass: older bytes of its place are void, and it has none.
-    struct Record {
-        log::RecordKind kind = log::RecordKind::kData;
-        log::DataClass data_class = log::DataClass::kRaw;
-        std::uint64_t sequence = 0;
-        std::uint64_t argument = 0;
-        std::span<const ByteRange> extents;
-        log::Segment* segment = nullptr;   // a view that the follower owns; the participant may reuse its bytes
-        std::uint64_t payload = 0;         // offset in the segment
-        std::uint64_t generation = 0;      // of the segment at the time of the read
-        std::uint64_t bytes = 0;           // of the payload
-    };
+    using Record = LogFollower::Record;
     using Visit = std::function<void(const Record&)>;
     // Finds the records that were appended since the last call. The drainer reads the other logs; its own records are
     // in index/own_records.h. Other participants read all logs. `find` returns every record that was complete when the
@@ -93,9 +82,9 @@ class RecordOrder {
 
     Participants& participants_;
     LogFollowers& logs_;
-    std::vector<LogFollower::Record> records_;   // found, and not taken in
-    std::uint64_t new_bytes_ = 0;                // payload of the records that the last `find` found
-    std::uint64_t found_bytes_ = 0;              // payload of the first `counted_` records
+    std::vector<Record> records_;     // found, and not taken in
+    std::uint64_t new_bytes_ = 0;     // payload of the records that the last `find` found
+    std::uint64_t found_bytes_ = 0;   // payload of the first `counted_` records
     std::size_t counted_ = 0;
     bool completeness_awaited_ = false;
     std::uint64_t released_at_restart_ = 0;   // segments, of all logs

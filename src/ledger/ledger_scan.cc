@@ -130,7 +130,7 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
             if (!targets) return targets.status();
             for (const log::OpenPayload& target : targets.value()) note(target.path, target.device, target.inode);
         } else {
-            const auto logs = log::scan(*log.value(), log::Payloads::kLeft);
+            const auto logs = log::scan(*log.value());
             if (!logs) return logs.status();
             for (const log::ScannedLog& each : logs.value()) {
                 if (!each.target.path.empty()) note(each.target.path, each.target.device, each.target.inode);
@@ -297,7 +297,7 @@ void remove_leftovers(io::Directory& area) {
             continue;
         // A ledger is a hint, and may be older than the log: after a power loss, or if its page was not written.
         if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
-            const auto logs = log::scan(*pool.value(), log::Payloads::kLeft);
+            const auto logs = log::scan(*pool.value());
             if (!logs || !logs.value().empty()) continue;
         } else if (pool.status().code() != Code::kNotFound) {
             continue;

@@ -30,8 +30,15 @@ std::uint64_t header_checksum(const std::byte* header, std::size_t extents, std:
 }
 
 Status corrupt(std::string what) { return {Code::kCorrupt, std::move(what)}; }
-Status unsupported(std::uint32_t version) {
-    return {Code::kUnsupported, fmt::format("log format version {} is not {}", version, kVersion)};
+
+// Checks the fields of a segment's header that its checksum covers.
+Status check_segment_header(const std::byte* header) {
+    if (load_le<std::uint64_t>(header) != kSegmentMagic) return corrupt("segment magic is wrong");
+    if (load_le<std::uint64_t>(header + kUseOffset) != XXH3_64bits(header, kUseOffset))
+        return corrupt("segment header checksum is wrong");
+    if (const auto version = load_le<std::uint32_t>(header + 8); version != kVersion)
+        return {Code::kUnsupported, fmt::format("log format version {} is not {}", version, kVersion)};
+    return Status::ok();
 }
 
 }   // namespace
@@ -61,12 +68,8 @@ void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
 Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) {
     if (segment.size() < kSegmentHeaderBytes) return corrupt("segment shorter than its header");
     const std::byte* const p = segment.data();
-    const auto magic = load_le<std::uint64_t>(p);
-    if (magic == 0) return Status(Code::kNotFound, "segment is free");
-    if (magic != kSegmentMagic) return corrupt("segment magic is wrong");
-    if (load_le<std::uint64_t>(p + kUseOffset) != XXH3_64bits(p, kUseOffset))
-        return corrupt("segment header checksum is wrong");
-    if (const auto version = load_le<std::uint32_t>(p + 8); version != kVersion) return unsupported(version);
+    if (load_le<std::uint64_t>(p) == 0) return Status(Code::kNotFound, "segment is free");
+    FOREBAY_TRY(check_segment_header(p));
     SegmentHeader header;
     header.segment_bytes = load_le<std::uint64_t>(p + 16);
     header.process.pid = load_le<std::uint64_t>(p + 24);
@@ -86,14 +89,11 @@ Result<SegmentHeader> decode_segment_header(std::span<const std::byte> segment) 
 
 Result<std::uint64_t> decode_segment_bytes(std::span<const std::byte> header) {
     if (header.size() < kSegmentHeaderBytes) return corrupt("segment shorter than its header");
-    std::array<std::byte, kUseOffset> in_use;
+    std::array<std::byte, kTailOffset> in_use;
     std::memcpy(in_use.data(), header.data(), in_use.size());
     if (load_le<std::uint64_t>(in_use.data()) == 0) store_le(in_use.data(), kSegmentMagic);
-    if (load_le<std::uint64_t>(in_use.data()) != kSegmentMagic ||
-        load_le<std::uint64_t>(header.data() + kUseOffset) != checksum(in_use))
-        return Status(Code::kNotFound, "no segment header");
-    if (const auto version = load_le<std::uint32_t>(in_use.data() + 8); version != kVersion)
-        return unsupported(version);
+    if (Status sound = check_segment_header(in_use.data()); !sound)
+        return sound.code() == Code::kUnsupported ? sound : Status(Code::kNotFound, "no segment header");
     return load_le<std::uint64_t>(in_use.data() + 16);
 }
 
@@ -127,12 +127,9 @@ void encode(const RecordHeader& header, std::span<const ByteRange> extents, std:
     store_le(p + kRecordChecksumOffset, header_checksum(p, extents.size(), use));
 }
 
-bool begins_like_a_record(std::span<const std::byte> header) noexcept {
-    return load_le<std::uint32_t>(header.data()) == kRecordMagic;
-}
-
 std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept {
     const std::byte* const p = header.data();
+    if (load_le<std::uint32_t>(p) != kRecordMagic) return kRecordHeaderBytes;
     const std::uint64_t front = payload_offset(load_le<std::uint32_t>(p + 8)),
                         payload_bytes = load_le<std::uint64_t>(p + 24);
     const bool payload = (load_le<std::uint16_t>(p + 6) & kFlagPayloadChecked) != 0 ||

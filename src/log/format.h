@@ -102,8 +102,6 @@ struct DecodedRecord {
 
 // kVerify compares a payload with its checksum, if it has one. kTrust is for records of a live process.
 enum class PayloadCheck : std::uint8_t { kVerify, kTrust };
-// Returns true if `header` has the magic of a record.
-[[nodiscard]] bool begins_like_a_record(std::span<const std::byte> header) noexcept;
 // The number of bytes, at most `limit`, that decode_record reads of a record with this header of kRecordHeaderBytes
 // bytes. The payload counts if it has a checksum, or in an open record.
 [[nodiscard]] std::uint64_t bytes_looked_at(std::span<const std::byte> header, std::uint64_t limit) noexcept;

@@ -10,6 +10,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/bytes.h"
+#include "log/record_cursor.h"
+
 namespace forebay::log {
 
 namespace {
@@ -19,16 +22,20 @@ constexpr std::uint64_t kPage = 4096;
 // A segment's header and open record with the longest path that the system allows.
 constexpr std::uint64_t kOpenRecordMax = 2 * kPage;
 
+using Found = RecordCursor::Found;
+
 struct ScannedSegment {
     std::uint64_t begin = 0;   // in the file
     SegmentHeader header;
-    std::optional<RecordHeader> open;   // none: the segment was taken, but nothing written
-    OpenPayload target;
-    std::vector<ScannedRecord> records;
     std::optional<TargetState> state;
-    std::optional<Status> damage;   // the error that ended it before its tail
+    RecordCursor cursor{header.use};   // behind the valid records
+    std::vector<ScannedRecord> records{};
+    std::optional<Status> damage{};   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
     bool hides_commit = false;   // a commit follows the damage
+
+    // None: the segment was taken, but nothing written.
+    [[nodiscard]] const std::optional<RecordCursor::Opening>& open() const noexcept { return cursor.opening(); }
 };
 
 // Reads as much of `into` as the file has; the rest is zeros.
@@ -48,9 +55,7 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
         const auto stated = decode_segment_bytes(header);
         if (!stated && stated.status().code() == Code::kUnsupported) return stated.status();
         // The process may have died while it began the first segment.
-        const bool begun = stated || begin > 0 || std::any_of(header.begin(), header.begin() + 8, [](std::byte byte) {
-                               return byte != std::byte{0};
-                           });
+        const bool begun = stated || begin > 0 || load_le<std::uint64_t>(header.data()) != 0;
         anything = anything || (begun && header != std::array<std::byte, kSegmentHeaderBytes>{});
         if (!stated && begun) continue;
         const std::uint64_t bytes = stated ? stated.value() : segment_bytes_being_begun(header);
@@ -60,94 +65,58 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
     return std::uint64_t{0};
 }
 
-// Looks for a commit in a part of a segment that does not begin with a record.
-bool has_commit(io::Bytes part, std::uint64_t use) {
-    for (std::uint64_t at = 0; at < part.size();) {
-        const auto record = decode_record(part.subspan(at), use, PayloadCheck::kTrust);
-        if (record && record.value().header.kind == RecordKind::kCommit) return true;
-        at += record ? record.value().bytes : kRecordAlignment;
-    }
-    return false;
-}
-
-// One segment below its tail. It reads on demand: a log of large writes is mostly payloads without checksum. The buffer
-// is undefined where nothing was read.
-class BelowTail {
+// One segment of the file. It loads on demand: a log of large writes is mostly payloads without checksum. The buffer is
+// undefined where nothing was loaded.
+class FileSegment final : public SegmentBytes {
   public:
-    // The first `loaded` bytes of the buffer `bytes` are read already.
-    BelowTail(io::File& file, std::uint64_t begin, io::MutableBytes bytes, std::uint64_t loaded)
-        : file_(file), begin_(begin), bytes_(bytes), loaded_(loaded) {}
+    // The first `loaded` bytes of the buffer are loaded already.
+    FileSegment(io::File& file, std::uint64_t begin, io::MutableBytes buffer, std::uint64_t loaded)
+        : SegmentBytes(buffer), file_(file), begin_(begin), buffer_(buffer), loaded_(loaded) {}
 
-    [[nodiscard]] std::uint64_t size() const noexcept { return bytes_.size(); }
-    [[nodiscard]] io::Bytes from(std::uint64_t at) const noexcept { return bytes_.subspan(at); }
-    // Reads [at, until), and no bytes between the last part read and `at`.
-    Status need(std::uint64_t at, std::uint64_t until) {
-        until = std::min(until, size());
+    // Loads no bytes between the last part loaded and `from`.
+    Status load(std::uint64_t from, std::uint64_t until) override {
         if (until <= loaded_) return Status::ok();
-        at = std::max(at, loaded_);
-        const std::uint64_t end = std::min(size(), std::max(until, at + kAhead));
-        FOREBAY_TRY(read_or_zeros(file_, begin_ + at, bytes_.subspan(at, end - at)));
+        from = std::max(from, loaded_);
+        const std::uint64_t end = std::min<std::uint64_t>(buffer_.size(), std::max(until, from + kAhead));
+        FOREBAY_TRY(read_or_zeros(file_, begin_ + from, buffer_.subspan(from, end - from)));
         loaded_ = end;
         return Status::ok();
     }
-    Status need_all_from(std::uint64_t at) { return read_or_zeros(file_, begin_ + at, bytes_.subspan(at)); }
 
   private:
     static constexpr std::uint64_t kAhead = 64 << 10;
     io::File& file_;
     const std::uint64_t begin_;
-    const io::MutableBytes bytes_;
+    const io::MutableBytes buffer_;
     std::uint64_t loaded_;
 };
 
-// Reads the records below the tail, up to the first damaged one. Returns the error of reading the file.
-Status read_records(BelowTail& below_tail, ScannedSegment& segment, Payloads payloads) {
-    std::uint64_t at = kSegmentHeaderBytes;
-    const auto wrong = [&](std::string_view what) {
-        FOREBAY_TRY(below_tail.need_all_from(at));
-        segment.unread_bytes = below_tail.size() - at;
-        segment.hides_commit = has_commit(below_tail.from(at), segment.header.use);
-        segment.damage = Status(Code::kCorrupt, fmt::format("record at offset {}: {}", segment.begin + at, what));
-        return Status::ok();
-    };
-    while (at < below_tail.size()) {
-        FOREBAY_TRY(below_tail.need(at, payloads == Payloads::kCopied ? below_tail.size() : at + kRecordHeaderBytes));
-        const std::uint64_t left = below_tail.size() - at;
-        if (left >= kRecordHeaderBytes)
-            FOREBAY_TRY(below_tail.need(at, at + bytes_looked_at(below_tail.from(at), left)));
-        auto decoded = decode_record(below_tail.from(at), segment.header.use);
-        if (!decoded) return wrong(decoded.status().message());
-        DecodedRecord& record = decoded.value();
-        if (segment.open.has_value() == (record.header.kind == RecordKind::kOpen))
-            return wrong(segment.open ? "a second open record" : "the segment does not begin with an open record");
-        if (segment.open) {
-            const auto payload_at = segment.begin + at + payload_offset(record.extents.size());
-            segment.records.push_back({record.header, std::move(record.extents), {}, payload_at});
-            if (payloads == Payloads::kCopied)
-                segment.records.back().payload.assign(record.payload.begin(), record.payload.end());
-        } else {
-            auto target = decode_open_payload(record.payload);
-            if (!target) return wrong(target.status().message());
-            segment.open = record.header;
-            segment.target = std::move(target).value();
-        }
-        at += record.bytes;
-    }
-    return Status::ok();
+// Looks for a commit behind the torn place where the cursor stands.
+bool has_commit(RecordCursor cursor, SegmentBytes& bytes, std::uint64_t tail) {
+    for (; cursor.search(bytes, tail) == Found::kRecord; cursor.advance())
+        if (cursor.record().header.kind == RecordKind::kCommit) return true;
+    return false;
 }
 
-// Returns true if a record of this use of the segment follows the tail. The newest segment may have such a record,
-// which was never published. In any other the tail is wrong; it has no checksum.
-Result<bool> goes_on(io::File& file, const ScannedSegment& segment) {
-    if (!segment.open || segment.damage) return false;
-    const std::uint64_t tail = segment.header.tail, left = segment.header.segment_bytes - tail;
-    if (left < kRecordHeaderBytes) return false;
-    std::vector<std::byte> rest(kRecordHeaderBytes);
-    FOREBAY_TRY(read_or_zeros(file, segment.begin + tail, rest));
-    if (!begins_like_a_record(rest)) return false;
-    rest.resize(left);
-    FOREBAY_TRY(read_or_zeros(file, segment.begin + tail, rest));
-    return bool(decode_record(rest, segment.header.use, PayloadCheck::kTrust));
+// Reads the records below the tail, up to the first damaged one. Returns the error of reading the file.
+Status read_records(FileSegment& bytes, ScannedSegment& segment) {
+    const std::uint64_t tail = segment.header.tail;
+    RecordCursor& cursor = segment.cursor;
+    Found found;
+    for (; (found = cursor.look(bytes, tail, PayloadCheck::kVerify)) == Found::kRecord; cursor.advance()) {
+        DecodedRecord& record = cursor.record();
+        if (record.header.kind == RecordKind::kOpen) continue;
+        segment.records.push_back({record.header, std::move(record.extents),
+                                   segment.begin + cursor.payload_position()});
+    }
+    if (found == Found::kEnd) return Status::ok();
+    if (found == Found::kUnreadable) return cursor.why();
+    FOREBAY_TRY(bytes.load(cursor.position(), tail));
+    segment.unread_bytes = tail - cursor.position();
+    segment.hides_commit = has_commit(cursor, bytes, tail);
+    segment.damage = Status(Code::kCorrupt, fmt::format("record at offset {}: {}", segment.begin + cursor.position(),
+                                                        cursor.why().message()));
+    return Status::ok();
 }
 
 auto key_of(const SegmentHeader& header) {
@@ -161,18 +130,40 @@ bool same_target(const OpenPayload& one, const OpenPayload& other) {
 
 // A log is durable in all segments or in none. Any readable one tells.
 std::vector<ScannedSegment>::const_iterator find_durable(const std::vector<ScannedSegment>& segments) {
-    return std::ranges::find_if(segments,
-                                [](const ScannedSegment& segment) { return segment.open && segment.open->durable; });
+    return std::ranges::find_if(segments, [](const ScannedSegment& segment) {
+        return segment.open() && segment.open()->header.durable;
+    });
 }
 
 void sort_by_sequence(std::vector<ScannedRecord>& records) {
-    std::stable_sort(records.begin(), records.end(), [](const ScannedRecord& one, const ScannedRecord& other) {
-        return one.header.sequence < other.header.sequence;
-    });
+    std::ranges::stable_sort(records, {}, [](const ScannedRecord& record) { return record.header.sequence; });
 }
 
 Status damage_of(const ScannedSegment& segment, std::string_view what) {
     return {Code::kCorrupt, fmt::format("segment {} at offset {}: {}", segment.header.order, segment.begin, what)};
+}
+
+// `header` is that of the commit's record, or of an open record that repeats the commit.
+void take_commit(ScannedLog& log, std::uint64_t sequence, const RecordHeader& header) {
+    log.commit_sequence = sequence;
+    log.committed_size = header.argument;
+    log.commit_time_ns = header.time_ns;
+}
+
+// Begins a log with the facts that its segments tell even if records are damaged. The segments are in ascending order.
+ScannedLog begin_log(std::span<const ScannedSegment> segments) {
+    ScannedLog log;
+    log.process = segments.front().header.process;
+    log.log = segments.front().header.log;
+    for (const ScannedSegment& segment : segments) {
+        log.segments.push_back(segment.begin);
+        if (!segment.open()) continue;
+        // Recovery notes its state in the newest segment, which is freed last.
+        log.state_at = segment.begin;
+        log.state_use = segment.header.use;
+        if (segment.state && (!log.state || log.state->serial < segment.state->serial)) log.state = segment.state;
+    }
+    return log;
 }
 
 // Joins the segments of a durable log. All data of the last commit was on the device before its record, so any damage
@@ -180,14 +171,11 @@ Status damage_of(const ScannedSegment& segment, std::string_view what) {
 class DurableAssembly {
   public:
     // `segments` are ascending in order.
-    explicit DurableAssembly(std::vector<ScannedSegment> segments) : segments_(std::move(segments)) {
+    explicit DurableAssembly(std::vector<ScannedSegment> segments)
+        : segments_(std::move(segments)), log_(begin_log(segments_)) {
         log_.durable = true;
-        log_.process = segments_.front().header.process;
-        log_.log = segments_.front().header.log;
-        for (const ScannedSegment& segment : segments_) {
-            log_.segments.push_back(segment.begin);
+        for (const ScannedSegment& segment : segments_)
             needed_from_ = std::max(needed_from_, segment.header.needed_from);
-        }
         // Segments that were given back may be there again.
         std::erase_if(segments_, [&](const ScannedSegment& segment) { return segment.header.order < needed_from_; });
     }
@@ -202,7 +190,7 @@ class DurableAssembly {
         }
         // The commit's record is gone. It may only be gone if the oldest segment was begun after it.
         if (!commit_order_ && log_.commit_sequence > 0 &&
-            (!segments_.front().open || segments_.front().target.commit_sequence < log_.commit_sequence))
+            (!segments_.front().open() || segments_.front().open()->target.commit_sequence < log_.commit_sequence))
             broken(segments_.front(), "the last commit is missing");
         sort_by_sequence(log_.records);
         return std::move(log_);
@@ -212,22 +200,19 @@ class DurableAssembly {
     void find_last_commit(const ScannedSegment& segment) {
         log_.unread_bytes += segment.unread_bytes;
         if (segment.damage) log_.damage.push_back(damage_of(segment, segment.damage->message()));
-        if (!segment.open) return;
+        if (!segment.open()) return;
+        const auto& [header, target] = *segment.open();
         if (!std::exchange(opened_, true)) {
-            log_.target = segment.target;
-            log_.committed_size = segment.open->argument;
+            log_.target = target;
+            log_.committed_size = header.argument;
         }
-        if (segment.target.commit_sequence > log_.commit_sequence) {
-            log_.commit_sequence = segment.target.commit_sequence;
-            log_.committed_size = segment.open->argument;
-            log_.commit_time_ns = segment.open->time_ns;
+        if (target.commit_sequence > log_.commit_sequence) {
+            take_commit(log_, target.commit_sequence, header);
             commit_order_.reset();
         }
         for (const ScannedRecord& record : segment.records) {
             if (record.header.kind != RecordKind::kCommit || record.header.sequence < log_.commit_sequence) continue;
-            log_.commit_sequence = record.header.sequence;
-            log_.committed_size = record.header.argument;
-            log_.commit_time_ns = record.header.time_ns;
+            take_commit(log_, record.header.sequence, record.header);
             commit_order_ = segment.header.order;
         }
     }
@@ -239,10 +224,10 @@ class DurableAssembly {
         const std::uint64_t order = segment.header.order;
         if (promised(segment) && order != expected)
             broken(segment, fmt::format("segment {} should be there", expected));
-        if (promised(segment) && (!segment.open || !same_target(log_.target, segment.target)))
+        if (promised(segment) && (!segment.open() || !same_target(log_.target, segment.open()->target)))
             broken(segment, "it does not say whose it is");
         if (promised(segment) && order < *commit_order_ && segment.damage) log_.lost_after = 0;
-        if (segment.open && segment.hides_commit) log_.lost_after = 0;
+        if (segment.open() && segment.hides_commit) log_.lost_after = 0;
     }
     void keep_records(ScannedSegment& segment) {
         bool behind = !promised(segment);
@@ -269,22 +254,16 @@ class DurableAssembly {
 // Joins the segments of one member's durable log. The board's statement decides which records count, and finds missing
 // ones, so this function treats no state as wrong.
 ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
-    ScannedLog log;
+    ScannedLog log = begin_log(segments);
     log.durable = true;
-    log.process = segments.front().header.process;
-    log.log = segments.front().header.log;
     for (ScannedSegment& segment : segments) {
-        log.segments.push_back(segment.begin);
         log.segment_bytes = segment.header.segment_bytes;
         log.unread_bytes += segment.unread_bytes;
         if (segment.damage) log.damage.push_back(damage_of(segment, segment.damage->message()));
-        if (!segment.open) continue;
-        log.target = segment.target;   // that of the newest one
-        if (segment.target.commit_sequence > log.commit_sequence) {
-            log.commit_sequence = segment.target.commit_sequence;
-            log.committed_size = segment.open->argument;
-            log.commit_time_ns = segment.open->time_ns;
-        }
+        if (!segment.open()) continue;
+        log.target = segment.open()->target;   // that of the newest one
+        if (log.target.commit_sequence > log.commit_sequence)
+            take_commit(log, log.target.commit_sequence, segment.open()->header);
         log.pieces.push_back({segment.header.order, segment.begin, segment.header.tail - segment.unread_bytes,
                               !segment.damage});
         std::move(segment.records.begin(), segment.records.end(), std::back_inserter(log.records));
@@ -296,18 +275,14 @@ ScannedLog assemble_durable_member(std::vector<ScannedSegment> segments) {
 // Joins the segments of one log, in ascending order.
 ScannedLog assemble(std::vector<ScannedSegment> segments) {
     if (const auto durable = find_durable(segments); durable != segments.end())
-        return durable->target.sharing.kind == Sharing::Kind::kAlone ? DurableAssembly(std::move(segments)).assemble()
-                                                                     : assemble_durable_member(std::move(segments));
-    ScannedLog log;
-    log.process = segments.front().header.process;
-    log.log = segments.front().header.log;
+        return durable->open()->target.sharing.kind == Sharing::Kind::kAlone
+                   ? DurableAssembly(std::move(segments)).assemble()
+                   : assemble_durable_member(std::move(segments));
+    ScannedLog log = begin_log(segments);
     bool opened = false;
     std::optional<std::uint64_t> last_order;
-    const auto committed = [&](std::uint64_t sequence, std::uint64_t size, std::uint64_t time_ns) {
-        if (sequence < log.commit_sequence) return;
-        log.commit_sequence = sequence;
-        log.committed_size = size;
-        log.commit_time_ns = time_ns;
+    const auto committed = [&](std::uint64_t sequence, const RecordHeader& header) {
+        if (sequence >= log.commit_sequence) take_commit(log, sequence, header);
     };
     for (ScannedSegment& segment : segments) {
         const std::uint64_t order = segment.header.order;
@@ -315,7 +290,6 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
             log.damage.push_back(damage_of(segment, what));
             if (!log.lost_after) log.lost_after = log.commit_sequence;
         };
-        log.segments.push_back(segment.begin);
         if (last_order && order == *last_order) {
             wrong("another segment has the same place in the log");
             log.lost_after = 0;
@@ -324,20 +298,20 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         if (last_order && order != *last_order + 1) wrong(fmt::format("the one before it is segment {}", *last_order));
         last_order = order;
         log.unread_bytes += segment.unread_bytes;
-        if (segment.damage && !segment.open) wrong(segment.damage->message());
+        if (segment.damage && !segment.open()) wrong(segment.damage->message());
         if (segment.hides_commit) log.lost_after = 0;
-        if (!segment.open) continue;
-        if (opened && !same_target(log.target, segment.target)) {
-            wrong(fmt::format("its target is {}, that of the log {}", segment.target.path, log.target.path));
+        if (!segment.open()) continue;
+        const auto& [header, target] = *segment.open();
+        if (opened && !same_target(log.target, target)) {
+            wrong(fmt::format("its target is {}, that of the log {}", target.path, log.target.path));
             log.lost_after = 0;
             continue;
         }
         opened = true;
-        log.target = segment.target;
-        committed(segment.target.commit_sequence, segment.open->argument, segment.open->time_ns);
+        log.target = target;
+        committed(target.commit_sequence, header);
         for (ScannedRecord& record : segment.records) {
-            if (record.header.kind == RecordKind::kCommit)
-                committed(record.header.sequence, record.header.argument, record.header.time_ns);
+            if (record.header.kind == RecordKind::kCommit) committed(record.header.sequence, record.header);
             log.records.push_back(std::move(record));
         }
         if (segment.damage) wrong(segment.damage->message());
@@ -347,85 +321,69 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
     return log;
 }
 
-struct FoundSegments {
-    std::map<decltype(key_of({})), std::vector<ScannedSegment>> by_log;
-    std::vector<Status> anybodys;   // damage of segments whose log is unknown
-};
-
-Result<FoundSegments> read_segments(io::File& file, Payloads payloads) {
+// Reads the front of each segment of the file into `buffer`, which gets the segments' size. Calls `visit` with the
+// segment's place and its header, or the header's damage. Leaves out free segments.
+template <class Visit>
+Status visit_segments(io::File& file, std::uint64_t front_bytes, std::vector<std::byte>& buffer, Visit&& visit) {
     const auto file_bytes = file.size();
     if (!file_bytes) return file_bytes.status();
     const auto segment_bytes = find_segment_bytes(file, file_bytes.value());
     if (!segment_bytes) return segment_bytes.status().with_context("scan " + file.name());
-    FoundSegments found;
-    std::vector<std::byte> buffer(segment_bytes.value());
+    buffer.resize(segment_bytes.value());
     for (std::uint64_t begin = 0; !buffer.empty() && begin < file_bytes.value(); begin += buffer.size()) {
-        FOREBAY_TRY(read_or_zeros(file, begin, std::span(buffer).first(kSegmentHeaderBytes)));
+        FOREBAY_TRY(read_or_zeros(file, begin, std::span(buffer).first(std::min(buffer.size(), front_bytes))));
         const auto header = decode_segment_header(buffer);
-        if (!header) {
-            const Status status = header.status();
-            if (status.code() == Code::kUnsupported) return status.with_context("scan " + file.name());
-            if (status.code() != Code::kNotFound)
-                found.anybodys.push_back(status.with_context(fmt::format("segment at offset {}", begin)));
-            continue;
-        }
-        BelowTail below_tail(file, begin, std::span(buffer).first(header.value().tail), kSegmentHeaderBytes);
-        ScannedSegment segment;
-        segment.begin = begin;
-        segment.header = header.value();
-        segment.state = newest_target_state(std::span(buffer).first(kSegmentHeaderBytes), segment.header.use);
-        FOREBAY_TRY(read_records(below_tail, segment, payloads));
-        found.by_log[key_of(segment.header)].push_back(std::move(segment));
+        if (header || header.status().code() != Code::kNotFound) FOREBAY_TRY(visit(begin, header));
     }
-    return found;
+    return Status::ok();
 }
 
-// Finds segments of one log, in ascending order, whose records continue behind the tail.
-Status check_tails(io::File& file, std::vector<ScannedSegment>& segments) {
+// Finds segments of one log, in ascending order, whose records continue behind the tail. The newest segment may have
+// such a record, which was never published. In any other the tail is wrong; it has no checksum.
+Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::MutableBytes buffer) {
     // A durable log tells by other means. Its newest segment may even have lost its open record with the power.
     if (find_durable(segments) != segments.end()) return Status::ok();
     for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
         ScannedSegment& segment = segments[i];
+        if (segment.damage) continue;
+        FileSegment bytes(file, segment.begin, buffer, segment.header.tail);
         // The first record is appended before a later segment begins.
-        const auto more = !segment.open && !segment.damage ? Result<bool>(true) : goes_on(file, segment);
-        if (!more) return more.status();
-        if (!more.value()) continue;
+        const Found found = segment.open() ? segment.cursor.look(bytes, buffer.size(), PayloadCheck::kTrust)
+                                           : Found::kRecord;
+        if (found == Found::kUnreadable) return segment.cursor.why();
+        if (found != Found::kRecord) continue;
         segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
         segment.hides_commit = true;
     }
     return Status::ok();
 }
 
-// Joins the segments of one log, in ascending order, and adds the newest state of the target.
-ScannedLog assemble_with_state(std::vector<ScannedSegment> segments) {
-    std::optional<TargetState> state;
-    std::uint64_t state_at = 0, state_use = 0;
-    for (const ScannedSegment& segment : segments) {
-        if (!segment.open) continue;
-        // Recovery notes its state in the newest segment, which is freed last.
-        state_at = segment.begin;
-        state_use = segment.header.use;
-        if (segment.state && (!state || state->serial < segment.state->serial)) state = segment.state;
-    }
-    ScannedLog log = assemble(std::move(segments));
-    log.state = std::move(state);
-    log.state_at = state_at;
-    log.state_use = state_use;
-    return log;
-}
-
 }   // namespace
 
-Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
-    auto found = read_segments(file, payloads);
-    if (!found) return found.status();
-    auto& [by_log, anybodys] = found.value();
+Result<std::vector<ScannedLog>> scan(io::File& file) {
+    std::map<decltype(key_of({})), std::vector<ScannedSegment>> by_log;
+    std::vector<Status> anybodys;    // damage of segments whose log is unknown
+    std::vector<std::byte> buffer;   // for one segment
+    const auto read = [&](std::uint64_t begin, const Result<SegmentHeader>& header) {
+        if (header.status().code() == Code::kUnsupported) return header.status().with_context("scan " + file.name());
+        if (!header) {
+            anybodys.push_back(header.status().with_context(fmt::format("segment at offset {}", begin)));
+            return Status::ok();
+        }
+        const auto front = std::span(buffer).first(kSegmentHeaderBytes);
+        ScannedSegment segment{begin, header.value(), newest_target_state(front, header.value().use)};
+        FileSegment bytes(file, begin, std::span(buffer).first(segment.header.tail), front.size());
+        FOREBAY_TRY(read_records(bytes, segment));
+        by_log[key_of(segment.header)].push_back(std::move(segment));
+        return Status::ok();
+    };
+    FOREBAY_TRY(visit_segments(file, kSegmentHeaderBytes, buffer, read));
     if (by_log.empty() && !anybodys.empty()) return anybodys.front().with_context("scan " + file.name());
     std::vector<ScannedLog> logs;
     for (auto& [key, segments] : by_log) {
         std::ranges::stable_sort(segments, {}, [](const ScannedSegment& segment) { return segment.header.order; });
-        FOREBAY_TRY(check_tails(file, segments));
-        ScannedLog& log = logs.emplace_back(assemble_with_state(std::move(segments)));
+        FOREBAY_TRY(check_tails(file, segments, buffer));
+        ScannedLog& log = logs.emplace_back(assemble(std::move(segments)));
         log.damage.insert(log.damage.end(), anybodys.begin(), anybodys.end());
         if (!anybodys.empty() && !log.durable) log.lost_after = 0;
     }
@@ -433,29 +391,22 @@ Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads) {
 }
 
 Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread) {
-    const auto file_bytes = file.size();
-    if (!file_bytes) return file_bytes.status();
-    const auto segment_bytes = find_segment_bytes(file, file_bytes.value());
-    if (!segment_bytes) return segment_bytes.status();
     std::vector<OpenPayload> targets;
-    const auto pass_over = [&](std::uint64_t begin, const Status& why) {
-        if (unread != nullptr && unread->is_ok())
+    std::vector<std::byte> buffer;
+    FOREBAY_TRY(visit_segments(file, kOpenRecordMax, buffer, [&](std::uint64_t begin, const auto& header) {
+        Status why = header.status();
+        if (header && header.value().tail > kSegmentHeaderBytes) {
+            const auto front = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), kOpenRecordMax));
+            FileSegment bytes(file, begin, front, front.size());
+            RecordCursor cursor(header.value().use);
+            if (cursor.look(bytes, front.size(), PayloadCheck::kVerify) == Found::kRecord)
+                targets.push_back(cursor.opening()->target);
+            else why = cursor.why();
+        }
+        if (!why && unread != nullptr && unread->is_ok())
             *unread = why.with_context(fmt::format("scan {}: segment at offset {}", file.name(), begin));
-    };
-    std::vector<std::byte> buffer(segment_bytes.value());
-    for (std::uint64_t begin = 0; !buffer.empty() && begin < file_bytes.value(); begin += buffer.size()) {
-        const auto front = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), kOpenRecordMax));
-        FOREBAY_TRY(read_or_zeros(file, begin, front));
-        const auto header = decode_segment_header(buffer);
-        if (!header && header.status().code() != Code::kNotFound) pass_over(begin, header.status());
-        if (!header || header.value().tail <= kSegmentHeaderBytes) continue;
-        const auto open = decode_record(front.subspan(kSegmentHeaderBytes), header.value().use);
-        auto target = open && open.value().header.kind == RecordKind::kOpen
-                          ? decode_open_payload(open.value().payload)
-                          : Result<OpenPayload>(Status(Code::kCorrupt, "no open record"));
-        if (target) targets.push_back(std::move(target).value());
-        else pass_over(begin, open ? target.status() : open.status());
-    }
+        return Status::ok();
+    }));
     return targets;
 }
 

@@ -2,8 +2,7 @@
 //
 // A damaged record ends its segment. Later segments of the log still count, and the scan reports all damage
 // (docs/log-format.md, "Reading a log that may be damaged").
-// Ownership: the caller gets copies of all records; with payloads, up to the size of the file. Blocks on reads. The
-// owner of the log must not change it during the scan.
+// Ownership: the caller gets copies. Blocks on reads. The owner of the log must not change it during the scan.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +15,11 @@
 
 namespace forebay::log {
 
-// A copy of one record. A payload without checksum may be wrong; the boot id decides whether to trust it.
+// A record without its payload. A payload without checksum may be wrong; the boot id decides whether to trust it.
 struct ScannedRecord {
     RecordHeader header;
     std::vector<ByteRange> extents;
-    std::vector<std::byte> payload;   // empty with Payloads::kLeft
-    std::uint64_t payload_at = 0;     // in the file
+    std::uint64_t payload_at = 0;   // in the file
 };
 
 // A segment of a durable log of several processes, and its valid part.
@@ -60,12 +58,10 @@ struct ScannedLog {
     std::vector<Status> damage;
 };
 
-// A scan checks payloads in both cases. Without copies it needs little memory.
-enum class Payloads : std::uint8_t { kCopied, kLeft };
-
-// The logs in `file`, by process and number; none if no segment is in use. kCorrupt: no segment header is readable.
-// kUnsupported: another version wrote the file. Read errors are returned.
-[[nodiscard]] Result<std::vector<ScannedLog>> scan(io::File& file, Payloads payloads = Payloads::kCopied);
+// The logs in `file`, by process and number; none if no segment is in use. Verifies payloads, and leaves them in the
+// file. kCorrupt: no segment header is readable. kUnsupported: another version wrote the file. Read errors are
+// returned.
+[[nodiscard]] Result<std::vector<ScannedLog>> scan(io::File& file);
 
 // The targets of the logs in `file`, read from the segments' open records only. Skips unreadable segments; `unread`
 // gets the first reason.

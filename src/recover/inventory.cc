@@ -74,7 +74,7 @@ Status look_into_dead(FoundDirectory& found) {
     auto pool = open_trusted(*found.directory, "log", io::OpenMode::kReadWrite);
     if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
     found.pool = std::move(pool).value();
-    auto logs = log::scan(*found.pool, log::Payloads::kLeft);
+    auto logs = log::scan(*found.pool);
     if (!logs) return logs.status();
     found.logs = std::move(logs).value();
     return Status::ok();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "area/process.h"
+#include "base/bytes.h"
 #include "hostile_area.h"
 #include "io/fault_file.h"
 #include "io/forwarding_file.h"
@@ -14,6 +15,7 @@
 #include "log/scan.h"
 #include "recover/leftovers.h"
 #include "recover/recovery.h"
+#include "support/partial_segment.h"
 
 namespace {
 
@@ -71,6 +73,45 @@ Content content_of(io::Directory& directory, const std::string& name) {
 void put(io::Directory& directory, const std::string& name, const Content& bytes) {
     require(bool(std::move(directory.open_file(name, io::OpenMode::kCreateNew)).value()->write_at(0, bytes)),
             "a file in memory takes bytes");
+}
+
+// Reads the records of one segment, searches behind the damage, and returns where the valid records end.
+std::uint64_t read_records(const Content& segment, std::uint64_t end, log::PayloadCheck check) {
+    using Found = log::RecordCursor::Found;
+    test::PartialSegment bytes(segment);
+    log::RecordCursor cursor(load_le<std::uint64_t>(segment.data() + log::kUseOffset));
+    for (; cursor.look(bytes, end, check) == Found::kRecord; cursor.advance()) {
+        const log::DecodedRecord& record = cursor.record();
+        require(record.bytes >= log::kRecordHeaderBytes && record.bytes <= end - cursor.position(),
+                "a record ends at the published end or before");
+        require(cursor.payload_position() + record.payload.size() <= cursor.position() + record.bytes,
+                "a payload is within its record");
+        require((record.header.kind == log::RecordKind::kOpen) == (cursor.position() == log::kSegmentHeaderBytes),
+                "a segment has one open record, at its beginning");
+    }
+    const std::uint64_t valid = cursor.position();
+    for (std::uint64_t from = valid; cursor.search(bytes, end) == Found::kRecord; cursor.advance()) {
+        require(cursor.position() >= from, "a search goes forwards");
+        from = cursor.position() + log::kRecordAlignment;
+    }
+    require(bytes.in_order(), "the cursor loads forwards, and within the segment");
+    return valid;
+}
+
+void check_cursor(const Content& log, std::uint64_t less) {
+    constexpr std::uint64_t kSmallest = 4096, kUsual = 65536;
+    if (log.size() < log::kSegmentHeaderBytes) return;
+    std::uint64_t step = load_le<std::uint64_t>(log.data() + 16);
+    if (step < kSmallest || step % kSmallest != 0) step = kUsual;
+    for (std::uint64_t begin = 0; begin < log.size() && log.size() - begin >= step; begin += step) {
+        const auto from = log.begin() + static_cast<std::ptrdiff_t>(begin);
+        const Content segment(from, from + static_cast<std::ptrdiff_t>(step));
+        const std::uint64_t tail = load_le<std::uint64_t>(segment.data() + log::kTailOffset);
+        const std::uint64_t verified = read_records(segment, tail, log::PayloadCheck::kVerify);
+        require(verified <= read_records(segment, tail, log::PayloadCheck::kTrust), "verified records are trusted");
+        if (tail < less || tail > step) continue;
+        require(read_records(segment, tail - less, log::PayloadCheck::kVerify) <= verified, "a lower end has no more");
+    }
 }
 
 // Two files that recovery can reach by their names, and what must not change.
@@ -167,6 +208,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             if (auto file = directory.value()->open_file("log", io::OpenMode::kRead)) {
                 (void)log::scan(*file.value());
                 (void)log::scan_targets(*file.value());
+                check_cursor(content_of(*directory.value(), "log"), size % 200);
             }
         }
         world.unharmed();

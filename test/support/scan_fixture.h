@@ -48,6 +48,11 @@ class ScanTest : public ::testing::Test {
         EXPECT_TRUE(logs) << logs.status().message();
         return logs ? std::move(logs).value() : std::vector<log::ScannedLog>{};
     }
+    std::vector<std::byte> payload(const log::ScannedRecord& record) {
+        std::vector<std::byte> bytes(record.header.payload_bytes);
+        EXPECT_EQ(file()->read_at(record.payload_at, bytes).value(), bytes.size());
+        return bytes;
+    }
     std::vector<std::byte> stored() {
         std::vector<std::byte> bytes(file()->size().value());
         EXPECT_TRUE(file()->read_at(0, bytes));
