@@ -26,6 +26,7 @@ enum class Operation : std::uint8_t {
     kPunch,
     kMap,
     kSync,
+    kFlush,
 };
 
 // Shared by all files made from it. Thread-safe.
