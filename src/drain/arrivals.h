@@ -25,6 +25,7 @@ namespace forebay::drain {
 // A sync or a change of size whose caller may stop waiting. The system reports an outcome only once, so it is kept.
 struct AwaitedCall {
     bool done = false, given_up = false;
+    bool confirms = false;   // a sync: on success the bytes sent before it are confirmed
     Status outcome;
 };
 

@@ -71,11 +71,13 @@ void Outflow::tell_pace() noexcept {
 
 // A background write or change of size has failed.
 void Outflow::failed(const Status& failure) {
+    resend(failure);
     if (failures_.retry(failure, clock().now_ns())) planner_.drop_planned();
     else halt(failure);
 }
 
 void Outflow::halt(const Status& failure) {
+    resend(failure);
     failures_.halt();
     planner_.drop_planned();
     tell_pace();

@@ -16,6 +16,7 @@
 //   outflow_work.cc    the work of drain threads: how it is taken and carried out
 //   outflow_guard.cc   looks at the target behind a close
 //   outflow_target.cc  notes in the log around a change; writes that bypass the log; syncs
+//   outflow_confirm.cc bytes that the target has taken and may still lose
 //
 // The lock is the file's. It guards the staged bytes and all parts, since plans and commits involve both. It is never
 // held across a call of the target. Thread-safety: as annotated. Blocking: a function that drops the lock says so. A
@@ -108,8 +109,8 @@ class Outflow final : public WorkSource {
 
     // Before the calling thread writes these bytes: waits for overlapping writes and cuts. Drops the lock.
     Status begin_bypass(std::uint64_t offset, io::Bytes bytes) REQUIRES(mutex_);
-    // After the write. If `written`, the target has the range, and no older bytes of it may reach the target.
-    void end_bypass(ByteRange range, bool written) noexcept REQUIRES(mutex_);
+    // After the write. If it succeeded, the target has the range, and no older bytes of it may reach the target.
+    void end_bypass(ByteRange range, const Status& written) noexcept REQUIRES(mutex_);
     // Notes the state of an idle target in the log. Asks the target.
     void watch_rest() noexcept EXCLUDES(mutex_);
 
@@ -118,10 +119,25 @@ class Outflow final : public WorkSource {
     // Errors: ETIMEDOUT: patience is over and the outcome unknown. Any other error is final. Drops the lock.
     Status sync() REQUIRES(mutex_);
 
+    // ---- targets that report failures late (io::FileTraits) ---------------------------------------
+    //
+    // The log keeps the bytes that such a target has taken until a later call confirms them. A failure of any call may
+    // be that of an earlier write, so all unconfirmed bytes drain again. A failed confirmation counts as a failed
+    // write.
+
+    // How the target confirms. kSync: the servers have the bytes. kClose: as for a native program that closes the file.
+    enum class Confirm : std::uint8_t { kSync, kClose };
+    // Waits until the target has confirmed all sent bytes. Returns its failure, after which they are ready again, or
+    // ETIMEDOUT. Drops the lock.
+    Status confirm(Confirm how) REQUIRES(mutex_);
+    // Has a drain thread ask the target to confirm the sent bytes. Returns true if one asks now.
+    bool confirm_soon() EXCLUDES(mutex_);
+
   private:
     class WriteWork;
     class ResizeWork;
     class SyncWork;
+    class ConfirmWork;
     struct Cost;
 
     // outflow_work.cc
@@ -163,6 +179,12 @@ class Outflow final : public WorkSource {
     // Notes the bytes that a write of `range` will change, if the witness has no other sample.
     void look_before_write(ByteRange range) noexcept EXCLUDES(mutex_);
     Status sync_by_drain_thread() REQUIRES(mutex_);
+    [[nodiscard]] std::unique_ptr<Work> begin_confirm(Confirm how, std::shared_ptr<AwaitedCall> call) REQUIRES(mutex_);
+    void complete_confirm(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(mutex_);
+    // True if so many bytes wait for a confirmation that a drain thread should ask.
+    [[nodiscard]] bool confirm_due() const noexcept REQUIRES(mutex_);
+    // After a failure of the target, with which earlier bytes may be lost: makes all sent bytes ready again.
+    void resend(const Status& failure) REQUIRES(mutex_);
     void complete_sync(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(mutex_);
 
     [[nodiscard]] std::shared_ptr<Outflow> self() { return {listener_.hold(), this}; }

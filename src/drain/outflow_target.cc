@@ -117,11 +117,12 @@ Status Outflow::begin_bypass(std::uint64_t offset, io::Bytes bytes) {
     return Status::ok();
 }
 
-void Outflow::end_bypass(ByteRange range, bool written) noexcept {
+void Outflow::end_bypass(ByteRange range, const Status& written) noexcept {
     queue_.end_bypass(range);
-    target_.end_write(range, written);
+    target_.end_write(range, written.is_ok());
     if (written && failures_.unreadable().overlaps(range)) failures_.clear_unreadable();
     if (written) facts_.note_unsynced();
+    else resend(written);
     arrivals_.announce();
 }
 
@@ -131,6 +132,7 @@ void Outflow::complete_sync(AwaitedCall& call, const Status& outcome) noexcept {
     if (outcome) context_.progress.note();
     const LockGuard lock(mutex_);
     listener_.synced();
+    if (call.confirms) bytes_.index().end_confirm(outcome.is_ok());
     if (outcome) {
         arrivals_.note_progress();
     } else if (failures_.target_lost().is_ok()) {
@@ -149,6 +151,7 @@ Status Outflow::sync_by_drain_thread() {
     }));
     const auto mine = std::make_shared<AwaitedCall>();
     auto work = std::make_unique<SyncWork>(self(), target_.file(), mine);
+    mine->confirms = bytes_.index().begin_confirm();
     arrivals_.begin_sync(mine);
     {
         const Unlocked meanwhile(mutex_);
@@ -173,6 +176,7 @@ Status Outflow::sync() {
         // Without memory this thread syncs.
     }
     AwaitedCall call;
+    call.confirms = bytes_.index().begin_confirm();
     const std::shared_ptr<io::File> target = target_.file();
     const Unlocked meanwhile(mutex_);
     complete_sync(call, target->sync());

@@ -257,7 +257,7 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         listener_.reached(cost.begin_ns, cost.end_ns, write.range);
         context_.progress.note();
     }
-    bool more = false, settled = false;
+    bool more = false, settled = false, confirms = false;
     {
         const LockGuard lock(mutex_);
         queue_.complete(write, clock().now_ns());
@@ -275,8 +275,10 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         arrivals_.announce();
         settled = queue_.none_in_flight();
         more = planner_.look_again();
+        confirms = confirm_due();
     }
     if (more) wake();
+    if (confirms) (void)confirm_soon();
     // A writer may wait for room that this file will not give.
     if (settled) listener_.came_to_rest();
     if (settled && !more) watch_rest();

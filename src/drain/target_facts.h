@@ -22,6 +22,7 @@ class TargetFacts {
     // Begins anew. The target counts as unsynced, because the open may have emptied or extended it.
     void open(const io::FileTraits& traits, const Options& options) noexcept {
         may_hang_ = traits.may_hang && options.patience != 0;
+        reports_late_ = traits.reports_late;
         stripe_ = options.stripe != 0        ? options.stripe
                   : traits.stripe_bytes != 0 ? traits.stripe_bytes
                                              : kStripeUnlessTold;
@@ -31,6 +32,8 @@ class TargetFacts {
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
     // True if a call of the target may never return.
     [[nodiscard]] bool may_hang() const noexcept { return may_hang_.load(std::memory_order_relaxed); }
+    // True if a later call may report that bytes of an earlier write are lost (io::FileTraits).
+    [[nodiscard]] bool reports_late() const noexcept { return reports_late_.load(std::memory_order_relaxed); }
     // The time in ns that draining TargetPace::kBytes takes; none unless the target is as fast as the log.
     [[nodiscard]] std::optional<std::uint64_t> pace() const noexcept {
         const std::uint64_t ns = pace_ns_.load(std::memory_order_relaxed);
@@ -63,6 +66,7 @@ class TargetFacts {
   private:
     std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
     std::atomic<bool> may_hang_{true};   // see io::FileTraits
+    std::atomic<bool> reports_late_{false};
     std::atomic<bool> unsynced_{false};
     std::atomic<std::uint64_t> pace_ns_{0};   // 0: none
     TargetPace measured_;

@@ -118,7 +118,7 @@ void ExtentIndex::insert(ByteRange range, const StagedPlace& bytes, std::uint64_
 
 void ExtentIndex::insert_unless_newer(ByteRange range, const StagedPlace& bytes, std::uint64_t hold_below,
                                       std::uint64_t committed_size) {
-    take_apart(range, bytes.sequence);
+    take_apart(ready_, range, bytes.sequence);
     older_.clear();
     std::uint64_t newer_bytes = 0;
     const auto take = [this](ByteRange piece) {
@@ -166,9 +166,9 @@ void ExtentIndex::insert(std::unique_ptr<Gathered> gathered) {
 }
 
 // Splits runs that have records both older and newer than `sequence`, so that each piece has one number.
-void ExtentIndex::take_apart(ByteRange range, std::uint64_t sequence) {
+void ExtentIndex::take_apart(Map& map, ByteRange range, std::uint64_t sequence) {
     parts_.clear();
-    ready_.for_each(range, [&](ByteRange piece, const StagedPlace& there) {
+    map.for_each(range, [&](ByteRange piece, const StagedPlace& there) {
         if (there.gathered == nullptr || sequence < there.gathered->oldest() || sequence > there.gathered->newest())
             return;
         const std::size_t before = parts_.size();
@@ -181,24 +181,27 @@ void ExtentIndex::take_apart(ByteRange range, std::uint64_t sequence) {
             parts_.pop_back();   // already split
     });
     for (const Map::Extent& part : parts_) {
-        ready_.reserve(Map::kInsertNodes);
-        ready_.insert(part.range, part.value, [](ByteRange, const StagedPlace&) {});   // the same bytes as before
+        map.reserve(Map::kInsertNodes);
+        map.insert(part.range, part.value, [](ByteRange, const StagedPlace&) {});   // the same bytes as before
     }
 }
 
 void ExtentIndex::clear() noexcept {
-    ready_.for_each({0, kOffsetMax}, [this](ByteRange range, const StagedPlace& bytes) {
-        if (bytes.gathered != nullptr) settle(*bytes.gathered, range.size(), 0);
-    });
+    for (Map* const map : {&ready_, &sent_, &asked_}) {
+        map->for_each({0, kOffsetMax}, [this](ByteRange range, const StagedPlace& bytes) {
+            if (bytes.gathered != nullptr) settle(*bytes.gathered, range.size(), 0);
+        });
+        map->clear();
+    }
     held_.clear();
-    ready_.clear();
-    held_bytes_ = ready_bytes_ = zero_bytes_ = drained_metadata_ = 0;
+    held_bytes_ = ready_bytes_ = sent_bytes_ = zero_bytes_ = drained_metadata_ = 0;
 }
 
 void ExtentIndex::truncate(std::uint64_t size, std::uint64_t until, std::uint64_t committed_size) {
     held_.reserve(Map::kInsertNodes);   // no extent reaches beyond kOffsetMax, so a removal needs no node
     remove(held_, held_bytes_, {size, kOffsetMax}, true);
     remove(ready_, ready_bytes_, {std::max(size, committed_size), kOffsetMax}, true);
+    remove_sent({std::max(size, committed_size), kOffsetMax});
     if (size < until) add(held_, held_bytes_, {size, until}, StagedPlace{});
 }
 
@@ -221,6 +224,7 @@ void ExtentIndex::commit(std::uint64_t size) {
     remove(held_, held_bytes_, {size, kOffsetMax}, true);
     move_held_to_ready();
     remove(ready_, ready_bytes_, {size, kOffsetMax}, true);
+    remove_sent({size, kOffsetMax});
 }
 
 std::uint64_t ExtentIndex::promote_held() {
@@ -232,26 +236,28 @@ std::uint64_t ExtentIndex::promote_held() {
 }
 
 void ExtentIndex::drop(ByteRange range) {
-    held_.reserve(Map::kEraseNodes);
-    ready_.reserve(Map::kEraseNodes);
+    for (Map* const map : {&held_, &ready_, &sent_, &asked_}) map->reserve(Map::kEraseNodes);
     remove(held_, held_bytes_, range, true);
     remove(ready_, ready_bytes_, range, true);
+    remove_sent(range);
 }
 
 void ExtentIndex::drop_older(ByteRange range, std::uint64_t sequence) {
-    take_apart(range, sequence);
-    older_.clear();
-    const auto take = [&](ByteRange piece, const StagedPlace& bytes) {
-        if (bytes.sequence < sequence) older_.push_back(piece);
+    const auto drop_from = [&](Map& map, std::uint64_t& total, bool superseded) {
+        take_apart(map, range, sequence);
+        older_.clear();
+        map.for_each(range, [&](ByteRange piece, const StagedPlace& bytes) {
+            if (bytes.sequence < sequence) older_.push_back(piece);
+        });
+        for (const ByteRange& piece : older_) {
+            map.reserve(Map::kEraseNodes);
+            remove(map, total, piece, superseded);
+        }
     };
-    held_.for_each(range, take);
-    const std::size_t held = older_.size();
-    ready_.for_each(range, take);
-    for (std::size_t i = 0; i < older_.size(); ++i) {
-        Map& map = i < held ? held_ : ready_;
-        map.reserve(Map::kEraseNodes);
-        remove(map, i < held ? held_bytes_ : ready_bytes_, older_[i], true);
-    }
+    drop_from(held_, held_bytes_, true);
+    drop_from(ready_, ready_bytes_, true);
+    drop_from(sent_, sent_bytes_, false);
+    drop_from(asked_, sent_bytes_, false);
 }
 
 std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
@@ -276,6 +282,78 @@ std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
         ready_.erase_if(
             each.range, [&](ByteRange, const StagedPlace& bytes) { return bytes.sequence == each.sequence; }, forget);
     return before - ready_bytes_;
+}
+
+// Collects the ready extents that the write's pieces still match, in `parts_`.
+void ExtentIndex::find_drained(const plan::TargetWrite& write) {
+    parts_.clear();
+    for (const plan::Piece& piece : write.pieces)
+        ready_.for_each(piece.range, [&](ByteRange range, const StagedPlace& bytes) {
+            if (bytes.sequence == piece.sequence) parts_.push_back({range, bytes});
+        });
+}
+
+// The segments' accounts stay as they are. Older sent bytes of the range need no second write.
+std::uint64_t ExtentIndex::send_drained(const plan::TargetWrite& write) {
+    const std::uint64_t before = ready_bytes_;
+    find_drained(write);
+    for (const Map::Extent& part : parts_) {
+        ready_.reserve(Map::kEraseNodes);
+        sent_.reserve(Map::kInsertNodes);
+        ready_.erase(part.range, [](ByteRange, const StagedPlace&) {});
+        sent_.insert(part.range, part.value,
+                     [&](ByteRange lost, const StagedPlace& old) { lose(sent_bytes_, lost, old, false); });
+        if (part.value.data_class == log::DataClass::kMetadata)
+            drained_metadata_ = std::max(drained_metadata_, part.value.sequence);
+        if (part.value.zeros()) continue;
+        ready_bytes_ -= part.range.size();
+        sent_bytes_ += part.range.size();
+    }
+    return before - ready_bytes_;
+}
+
+bool ExtentIndex::begin_confirm() noexcept {
+    if (asking_ || !asked_.empty()) return false;
+    asking_ = true;
+    asked_ = std::move(sent_);
+    return true;
+}
+
+void ExtentIndex::end_confirm(bool confirmed) noexcept {
+    asking_ = false;
+    if (!confirmed) return;
+    asked_.for_each({0, kOffsetMax},
+                    [&](ByteRange range, const StagedPlace& bytes) { lose(sent_bytes_, range, bytes, false); });
+    asked_.clear();
+}
+
+void ExtentIndex::resend() {
+    resend(sent_);   // newer than those in `asked_`
+    resend(asked_);
+}
+
+void ExtentIndex::resend(Map& map) {
+    parts_.clear();
+    map.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedPlace& bytes) {
+        ready_.for_each_and_gap(
+            range, [](ByteRange, const StagedPlace&) {},
+            [&](ByteRange gap) { parts_.push_back({gap, bytes.advanced(gap.begin - range.begin)}); });
+    });
+    for (const Map::Extent& part : parts_) {
+        map.reserve(Map::kEraseNodes);
+        ready_.reserve(Map::kInsertNodes);
+        map.erase(part.range, [](ByteRange, const StagedPlace&) {});
+        ready_.insert(part.range, part.value, [](ByteRange, const StagedPlace&) {});
+        if (part.value.zeros()) continue;
+        sent_bytes_ -= part.range.size();
+        ready_bytes_ += part.range.size();
+    }
+    remove(map, sent_bytes_, {0, kOffsetMax}, false);   // newer bytes are ready
+}
+
+void ExtentIndex::remove_sent(ByteRange range) {
+    remove(sent_, sent_bytes_, range, false);
+    remove(asked_, sent_bytes_, range, false);
 }
 
 std::vector<ExtentIndex::Map::Extent> ExtentIndex::held_in(const log::Segment* segment) const {

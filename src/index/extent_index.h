@@ -3,12 +3,14 @@
 //   held    written since the last commit, and not to be drained before the next one: metadata, and raw data
 //           below the committed end of file (it may lie in space that was freed since the commit);
 //   ready   free to drain: all committed bytes, and raw data beyond the committed end of file.
+// A target may report a lost write late (io::FileTraits). Bytes that such a target has taken are *sent* until it
+// confirms them. The target has them, so reads do not look here, but their segments stay: `resend` makes them ready.
 // Invariants:
 //   - where both maps cover a byte, the held one is newer;
 //   - a committed byte that is not in the target yet stays in `ready` even while a held one hides it, so its
 //     segment stays, and recovery finds it;
-//   - pending_bytes is the sum of both maps' bytes that lie in segments, and each segment's live_bytes its
-//     share of that.
+//   - pending_bytes is the sum of both maps' bytes that lie in segments;
+//   - each segment's live_bytes is its share of the bytes that are held, ready or sent.
 // Extents without a segment are zeros that a truncation left; the index counts them apart. An extent of a run
 // (index/gathered.h) stands for the pieces of many records and has their highest number. The index splits it into
 // pieces where one number is not enough. Only the index changes the segments' accounts: live bytes, pins and order. The
@@ -61,7 +63,7 @@ class ExtentIndex {
     [[nodiscard]] std::uint64_t held_bytes() const noexcept { return held_bytes_; }
     [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return ready_bytes_; }
     [[nodiscard]] std::uint64_t superseded_bytes() const noexcept { return superseded_bytes_; }
-    // Zeros of truncations that are not in the target yet.
+    // Zeros of truncations that are not in the target yet, or not confirmed.
     [[nodiscard]] std::uint64_t zero_bytes() const noexcept { return zero_bytes_; }
     [[nodiscard]] bool ready_empty() const noexcept { return ready_.empty(); }
     [[nodiscard]] bool held_empty() const noexcept { return held_.empty(); }
@@ -96,6 +98,17 @@ class ExtentIndex {
 
     // Forgets, after a target write, the ready bytes that the write's pieces still match. Returns their number.
     std::uint64_t erase_drained(const plan::TargetWrite& write);
+    // Makes them sent instead. After std::bad_alloc the rest stays ready.
+    std::uint64_t send_drained(const plan::TargetWrite& write);
+    [[nodiscard]] bool any_sent() const noexcept { return !sent_.empty() || !asked_.empty(); }
+    [[nodiscard]] std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
+    // The target is asked to confirm the bytes that are sent now. Returns false if it is being asked already.
+    [[nodiscard]] bool begin_confirm() noexcept;
+    // The answer. If the target has confirmed them, forgets them; otherwise the caller calls `resend`.
+    void end_confirm(bool confirmed) noexcept;
+    // The target has reported a failure, which may be that of any sent byte. All are ready again, except where newer
+    // ones are. After std::bad_alloc the rest stays sent.
+    void resend();
     // The highest number of a metadata record whose bytes `erase_drained` has forgotten, or 0.
     [[nodiscard]] std::uint64_t drained_metadata() const noexcept { return drained_metadata_; }
 
@@ -141,20 +154,27 @@ class ExtentIndex {
     void remove(Map& map, std::uint64_t& total, ByteRange range, bool superseded);
     void lose(std::uint64_t& total, ByteRange range, const StagedPlace& bytes, bool superseded) noexcept;
     void move_held_to_ready();
-    void take_apart(ByteRange range, std::uint64_t sequence);
+    void take_apart(Map& map, ByteRange range, std::uint64_t sequence);
+    void find_drained(const plan::TargetWrite& write);
+    void resend(Map& map);
+    void remove_sent(ByteRange range);
     void settle(Gathered& gathered, std::uint64_t bytes, std::uint64_t pins) noexcept;
     static void note_superseded(const StagedPlace& by, ByteRange range, std::uint64_t sequence) noexcept;
 
     std::vector<std::unique_ptr<Gathered>> gathered_;
     Map held_;
     Map ready_;
+    Map sent_;
+    Map asked_;   // sent before a sync that has not ended
+    bool asking_ = false;
     std::uint64_t held_bytes_ = 0;
     std::uint64_t ready_bytes_ = 0;
-    std::uint64_t zero_bytes_ = 0;         // of both maps
+    std::uint64_t sent_bytes_ = 0;         // of `sent_` and `asked_`
+    std::uint64_t zero_bytes_ = 0;         // of all maps
     std::uint64_t superseded_bytes_ = 0;   // since the file was opened
     std::uint64_t drained_metadata_ = 0;
     std::vector<ByteRange> older_;     // scratch of insert_unless_newer
-    std::vector<Map::Extent> parts_;   // scratch of take_apart
+    std::vector<Map::Extent> parts_;   // scratch of take_apart, find_drained and resend
 };
 
 }   // namespace forebay::index

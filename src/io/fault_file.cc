@@ -143,6 +143,10 @@ class FaultFile final : public File {
         FOREBAY_TRY(admit(Operation::kSync, "sync"));
         return file_->sync();
     }
+    Status flush() override {
+        FOREBAY_TRY(admit(Operation::kFlush, "close"));
+        return file_->flush();
+    }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
     void rest() noexcept override { file_->rest(); }
 

@@ -24,6 +24,7 @@ enum class Operation : std::uint8_t {
     kPunch,
     kMap,
     kSync,
+    kFlush,
 };
 
 // Shared by all files made from it. Thread-safe.

@@ -48,9 +48,12 @@ enum class TimesKind : std::uint8_t {
 };
 
 struct FileTraits {
-    bool local = false;               // known to be on this machine
-    bool may_hang = true;             // a call may never return, because a server may not answer
-    bool page_cache = false;          // a write returns once the bytes are in this machine's memory
+    bool local = false;        // known to be on this machine
+    bool may_hang = true;      // a call may never return, because a server may not answer
+    bool page_cache = false;   // a write returns once the bytes are in this machine's memory
+    // A write that has returned may fail later, when a client or server passes its bytes on. A later write, sync or
+    // close reports that once, and its error does not tell which bytes are lost.
+    bool reports_late = false;
     std::uint64_t stripe_bytes = 0;   // preferred unit of writes; 0: none (io/stripe_size.h)
     TimesKind times = TimesKind::kServed;
     // Every change changes the times, and no other file ever has the same identity and state. False: unknown.
@@ -133,6 +136,9 @@ class File {
 
     // Waits until all written bytes are on the device (fdatasync).
     virtual Status sync() = 0;
+    // Reports late failures as close(2) does, for targets with `reports_late`. A network file system writes back what
+    // this machine holds, and need not wait for a device.
+    virtual Status flush() { return Status::ok(); }
 
     // Announces a sync of [offset, offset + length), so the device may begin. Advice: it changes nothing visible, and
     // the sync reports failures. May wait for a place in the device's queue.

@@ -163,12 +163,13 @@ FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mo
     std::optional<MountFacts> facts = MountTable::of_process().find(mount);
     if (!facts) {
         facts = ask_mount(descriptor);
-        if (!facts) return {};
+        if (!facts) return {.reports_late = true};
         if (facts->whole) MountTable::of_process().add(mount, *facts);
     }
     return {.local = facts->local,
             .may_hang = !facts->local,
             .page_cache = facts->local,
+            .reports_late = !facts->local,
             .stripe_bytes = ask_stripe_size(descriptor, facts->magic, block_bytes),
             .times = times_kind(facts->magic),
             .sure_versions = facts->sure_versions};

@@ -31,6 +31,7 @@ class ForwardingFile : public File {
         return file_->map(offset, length);
     }
     Status sync() override { return file_->sync(); }
+    Status flush() override { return file_->flush(); }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
     void rest() noexcept override { file_->rest(); }
     [[nodiscard]] ForwardedTarget* forwarded() noexcept override { return file_->forwarded(); }

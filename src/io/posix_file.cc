@@ -27,6 +27,7 @@
 #include "io/posix_call.h"
 #include "io/posix_mapping.h"
 #include "io/process_limits.h"
+#include "io/record_locks.h"
 
 namespace forebay::io {
 
@@ -217,6 +218,14 @@ class PosixFile final : public File {
         if (!use) return use.status();
         if (restarted([&] { return ::fdatasync(use.value().number()); }) != 0) return failure("sync");
         return Status::ok();
+    }
+
+    // A close of any descriptor ends the program's record locks on the file, so their holder gets a sync.
+    Status flush() override {
+        const auto known = identity();
+        if (!known || has_record_locks(known.value())) return sync();
+        const int error = descriptor_->flush_as_close();
+        return error == 0 ? Status::ok() : Status::from_errno(error, "close " + name_);
     }
 
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override {

@@ -66,7 +66,7 @@ class Segment {
 
     std::uint64_t tail = 0;                    // end of the last record
     std::uint64_t own_generation = 0;          // the generation, for its owner
-    std::uint64_t live_bytes = 0;              // payload that is staged and in no other place yet
+    std::uint64_t live_bytes = 0;              // payload that no other place has yet for certain
     std::uint64_t pins = 0;                    // readers and target writes that use it
     std::atomic<std::uint64_t> unindexed{0};   // records that the owner has not indexed yet; not guarded
     std::uint64_t first_time_ns = 0;           // CLOCK_REALTIME of the first data record; 0: none

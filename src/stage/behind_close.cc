@@ -50,7 +50,7 @@ void Lifecycle::leave_to_others() {
 bool Lifecycle::leaves_log() const {
     const LockGuard lock(file_.mutex());
     return file_.left.log || (file_.log != nullptr && !file_.log->empty() &&
-                              (file_.mode == FileMode::kFailed || !file_.index().empty() ||
+                              (file_.mode == FileMode::kFailed || !file_.index().empty() || file_.index().any_sent() ||
                                file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
 }
 

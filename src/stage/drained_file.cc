@@ -24,8 +24,9 @@ void DrainedFile::catch_up(bool may_wait) {
 // A log is clogged if most of it is dead: a few small pieces that wait for neighbours keep every segment behind them.
 drain::Backlog DrainedFile::backlog() const noexcept {
     file_.mutex().assert_held();
-    const bool clogged = file_.log && file_.log->segments() * file_.context.options().segment >
-                                          2 * file_.bytes.pending_bytes() + kDeadMax;
+    const std::uint64_t needed_bytes = file_.bytes.pending_bytes() + file_.bytes.index().sent_bytes();
+    const bool clogged = file_.log &&
+                         file_.log->segments() * file_.context.options().segment > 2 * needed_bytes + kDeadMax;
     return {file_.bytes.ready_bytes(), !file_.bytes.index().ready_empty(), clogged, file_.sizes.logical,
             file_.sizes.committed};
 }
@@ -41,7 +42,9 @@ void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::u
     file_.mutex().assert_held();
     std::uint64_t drained = 0;
     try {
-        if (succeeded) drained = file_.bytes.index().erase_drained(write);
+        if (succeeded)
+            drained = file_.outflow.facts().reports_late() ? file_.bytes.index().send_drained(write)
+                                                           : file_.bytes.index().erase_drained(write);
     } catch (const std::bad_alloc&) {
         drained = 0;
     }

@@ -33,7 +33,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     bool more = false;
     {
         const LockGuard lock(file_.mutex());
-        file_.outflow.end_bypass(range, outcome.is_ok());
+        file_.outflow.end_bypass(range, outcome);
         drained_.allow_bypass();
         file_.context.pool()->announce_change();
         // After a failure, older staged bytes of the range stay staged.

@@ -1,4 +1,5 @@
 // durability=node for a file that several processes of the node share: the statements of the drainer on the board.
+#include <cerrno>
 #include <utility>
 
 #include "base/clock.h"
@@ -110,6 +111,13 @@ bool GroupCommits::recycle_durably(bool newest_too) {
         file_.outflow.failures().halted())
         return false;
     file_.follow();
+    if (file_.bytes.index().any_sent()) {
+        recycling_ = true;
+        const Status confirmed = file_.outflow.sync();
+        recycling_ = false;
+        file_.outflow.arrivals().announce();
+        if (!confirmed) return confirmed.sys_errno() != ETIMEDOUT;
+    }
     if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return false;
     const std::size_t keep = newest_too ? 0 : 1;
     const bool waits = file_.log->segments() > keep && file_.log->oldest()->idle();

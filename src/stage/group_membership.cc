@@ -66,6 +66,7 @@ void GroupMembership::poll(bool room_wanted) {
         file_.outflow.arrivals().announce();   // a thread may wait for incomplete records
     }
     if (drain_now) file_.outflow.wake();
+    if (room_wanted) (void)file_.outflow.confirm_soon();
 }
 
 // Returns true if a drain thread is wanted.

@@ -231,10 +231,7 @@ bool Lifecycle::settle_for_close(Status& outcome) {
         if (outcome) outcome = resized;
         if (!resized) return false;
     }
-    if (!outcome && !file_.group && !file_.durable) {
-        file_.outflow.make_good();
-        if (file_.outflow.failures().first_error().is_ok()) outcome = Status::ok();
-    }
+    if (!file_.durable && !confirm_for_close(outcome)) return false;
     const Status alone = log_.await_unpinned();
     if (outcome) outcome = alone;
     if (!alone) return false;
@@ -244,6 +241,17 @@ bool Lifecycle::settle_for_close(Status& outcome) {
     // The log may still have bytes that the target lacks, or segments that the last statement counts.
     return (file_.group ? durable.is_ok() : file_.log->empty()) && file_.outflow.failures().target_lost().is_ok() &&
            durable.sys_errno() != ETIMEDOUT;
+}
+
+// The target may report only now that it has lost bytes. Returns true if it has all of them.
+bool Lifecycle::confirm_for_close(Status& outcome) {
+    using Confirm = drain::Outflow::Confirm;
+    if (const Status confirmed = file_.outflow.confirm(Confirm::kClose); outcome) outcome = confirmed;
+    if (!outcome && !file_.group) {
+        file_.outflow.make_good();
+        if (file_.outflow.failures().first_error().is_ok()) outcome = file_.outflow.confirm(Confirm::kClose);
+    }
+    return file_.bytes.index().empty() && !file_.bytes.index().any_sent();
 }
 
 Status Lifecycle::leave_in_log(Status outcome) {

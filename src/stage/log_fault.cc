@@ -19,7 +19,8 @@ Status StagingLog::give_up() {
         add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
     }
     const LockGuard lock(file_.mutex());
-    if (!drain()) return Status::ok();   // the outflow keeps the failure
+    // The outflow keeps the failure.
+    if (!drain() || !file_.outflow.confirm(drain::Outflow::Confirm::kSync)) return Status::ok();
     if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.target().cut_due())
         return Status::ok();
     FOREBAY_TRY(await_unpinned());

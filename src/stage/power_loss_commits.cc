@@ -50,10 +50,17 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
     if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.failures().halted()) return false;
-    const std::size_t count = idle_segments();
-    if (count == 0) return false;
+    const bool sent = file_.bytes.index().any_sent();
+    std::size_t count = idle_segments();
+    if (count == 0 && !sent) return false;
     recycling_ = true;
     Status outcome = file_.outflow.sync();
+    if (sent) count = idle_segments();   // the sync has confirmed all that they had
+    if (count == 0) {
+        recycling_ = false;
+        file_.outflow.arrivals().announce();
+        return outcome.sys_errno() == 0 && file_.outflow.queue().running() > 0;
+    }
     // First the newer record or copy that made them idle reaches the device, then the note that they are gone.
     if (outcome) outcome = sync_log();
     if (outcome) {

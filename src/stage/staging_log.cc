@@ -56,6 +56,7 @@ Status StagingLog::leave() {
     {
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
+        FOREBAY_TRY(file_.outflow.confirm(drain::Outflow::Confirm::kSync));
         FOREBAY_TRY(await_unpinned());
         FOREBAY_TRY(file_.commits->release_all());
         file_.log->release_all();
@@ -277,6 +278,7 @@ Status StagingLog::make_marker_room() {
         }
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
+        FOREBAY_TRY(file_.outflow.confirm(drain::Outflow::Confirm::kSync));
         while (!(file_.durable ? file_.commits->recycle_durably(true) : recycle(true))) {
             FOREBAY_TRY(file_.outflow.failures().error());
             if (file_.outflow.arrivals().sync_hangs()) return file_.outflow.arrivals().timed_out();
@@ -285,6 +287,7 @@ Status StagingLog::make_marker_room() {
             file_.follow();
             if (!file_.bytes.index().ready_empty())
                 FOREBAY_TRY(drain());   // bytes of another participant keep the frontier
+            FOREBAY_TRY(file_.outflow.confirm(drain::Outflow::Confirm::kSync));
         }
     }
     return Status::ok();
@@ -340,7 +343,8 @@ bool StagingLog::press() {
         pressed = file_.outflow.planner().drain_for_room();
     }
     if (pressed.wants_thread) file_.outflow.wake();
-    return pressed.under_way;
+    // The confirmation of a target gives room, too.
+    return pressed.under_way || file_.outflow.confirm_soon();
 }
 
 std::uint64_t StagingLog::promote_held() {

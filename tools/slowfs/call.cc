@@ -41,6 +41,7 @@ bool Call::proceed() {
         arrival_ns_ = now_ns();   // the hang uses no bandwidth
     }
     allowed_bytes_ = std::min(asked_bytes_, fault.size_bytes_max);
+    if (fault.late && error == fault.error) late_error_ = std::exchange(error, 0);
     if (error != 0) fail(error);
     return error == 0;
 }

@@ -37,6 +37,9 @@ class Call {
     // The bytes that a read or write may move: the requested number, unless a rule makes it short.
     [[nodiscard]] std::size_t size_bytes() const noexcept { return static_cast<std::size_t>(allowed_bytes_); }
 
+    // The error that a later call on the file reports. The write has to be lost, and to succeed. 0: none.
+    [[nodiscard]] int late_error() const noexcept { return late_error_; }
+
     // Each call blocks until the operation's time has come, and ends it. After finish() the caller sends the reply at
     // once.
     void finish(std::uint64_t moved_bytes = 0) { end(moved_bytes, false); }
@@ -54,6 +57,7 @@ class Call {
     std::uint64_t asked_bytes_;
     std::uint64_t allowed_bytes_;
     std::int64_t arrival_ns_;
+    int late_error_ = 0;
     bool is_rest_ = false;
     bool ended_ = false;
 };

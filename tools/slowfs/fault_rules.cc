@@ -80,6 +80,10 @@ Status parse_pair(std::string_view pair, FaultRule& rule) {
     const std::string_view key = pair.substr(0, equals);
     const std::string_view value = equals == std::string_view::npos ? "" : pair.substr(equals + 1);
     if (key == "hang") return parse_hang(value, rule);
+    if (pair == "late") {
+        rule.late = true;
+        return Status::ok();
+    }
     if (value.empty()) return invalid("'" + std::string(pair) + "' is not key=value");
     if (key == "op") {
         auto ops = parse_ops(value);
@@ -96,7 +100,7 @@ Status parse_pair(std::string_view pair, FaultRule& rule) {
         return Status::ok();
     }
     return invalid("unknown key '" + std::string(key) +
-                   "'; known are op, errno, short, hang, after, count, offset, path");
+                   "'; known are op, errno, short, late, hang, after, count, offset, path");
 }
 
 bool path_matches(const std::string& pattern, const std::string& path) {
@@ -129,6 +133,10 @@ Result<FaultRule> FaultRule::parse(std::string_view text) {
     if (rule.error != 0 && is_short) return context(invalid("errno= and short= exclude each other"));
     if (is_short && (rule.ops & ~transfers).any())
         return context(invalid("short= is for op=read, write or read|write"));
+    OpSet writes;
+    writes.set(index_of(Op::kWrite));
+    if (rule.late && (rule.ops != writes || rule.error == 0))
+        return context(invalid("late is for op=write, with errno="));
     transfers.set(index_of(Op::kFallocate));
     if (rule.has_offset && (rule.ops & ~transfers).any()) {
         return context(invalid("offset= is for op=read, write and fallocate"));
@@ -145,7 +153,7 @@ bool FaultRule::matches(Op op, std::uint64_t offset, std::uint64_t size_bytes,
 }
 
 Fault FaultRule::fault_of(std::uint64_t size_bytes) const {
-    Fault fault{.error = error, .hang = hang, .hang_ns_max = hang_ns_max};
+    Fault fault{.error = error, .late = late, .hang = hang, .hang_ns_max = hang_ns_max};
     if (short_half) fault.size_bytes_max = std::max<std::uint64_t>(size_bytes / 2, 1);
     if (short_bytes != 0) fault.size_bytes_max = short_bytes;
     return fault;

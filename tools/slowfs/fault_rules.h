@@ -5,6 +5,8 @@
 //   op      which operations: a name, names joined by |, or *                                   (required)
 //   errno   the operation is not carried out and fails with this error: EIO, ENOSPC, EDQUOT, ESTALE, …
 //   short   a read or write moves fewer bytes: half, or a size                        (one of these, or both
+//   late    with errno: the write is answered as if it had succeeded, and lost. The next fsync or close of the file
+//           fails.
 //   hang    the operation waits to be released, at most as long as is said: hang=5s    errno and hang)
 //   after   so many matching operations pass first                                              (0)
 //   count   so many operations are hit, then the rule is spent                                  (no end)
@@ -32,6 +34,7 @@ namespace forebay::slowfs {
 // The fault of one operation. By default there is none.
 struct Fault {
     int error = 0;                                                              // an errno, or 0
+    bool late = false;                                                          // a later call reports the error
     std::uint64_t size_bytes_max = std::numeric_limits<std::uint64_t>::max();   // maximum of a read or write
     bool hang = false;
     std::int64_t hang_ns_max = 0;   // 0: until released
@@ -43,6 +46,7 @@ struct FaultRule {
     std::string text;
     OpSet ops;
     int error = 0;
+    bool late = false;
     bool short_half = false;
     std::uint64_t short_bytes = 0;   // 0: not short, unless short_half
     bool hang = false;

@@ -53,6 +53,8 @@ TEST(FaultRule, a_bad_rule_says_what_is_wrong_with_it) {
     EXPECT_THAT(message("op=write,errno=EWRONG"), HasSubstr("'EWRONG' is not an error name"));
     EXPECT_THAT(message("op=write,errno=5"), HasSubstr("'5' is not an error name"));
     EXPECT_THAT(message("op=write,colour=red"), HasSubstr("unknown key 'colour'"));
+    EXPECT_THAT(message("op=write,short=half,late"), HasSubstr("late is for op=write, with errno="));
+    EXPECT_THAT(message("op=read,errno=EIO,late"), HasSubstr("late is for op=write"));
     EXPECT_THAT(message("op=write,errno=EIO,after=x"), HasSubstr("'x' is not a whole number"));
     EXPECT_THAT(message("op=write,errno=EIO,count=0"), HasSubstr("never happens"));
     EXPECT_THAT(message("op=write,errno=EIO,offset=8..8"), HasSubstr("it is empty"));

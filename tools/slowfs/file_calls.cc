@@ -207,6 +207,12 @@ void write_file(fuse_req_t request, fuse_ino_t node, const char* data, std::size
         call.mark_as_rest();
     }
     if (!call.proceed()) return;
+    if (call.late_error() != 0) {
+        fs.inode(node).late_error = call.late_error();
+        call.finish(size);
+        fuse_reply_write(request, size);
+        return;
+    }
     const ssize_t moved = ::pwrite(fd_of(file), data, call.size_bytes(), offset);
     if (moved < 0) return call.fail(errno);
     call.finish(static_cast<std::uint64_t>(moved));
@@ -240,7 +246,9 @@ void flush(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     if (node == FileSystem::kControlNode) return static_cast<void>(fuse_reply_err(request, 0));
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kFlush, [&] { return fs.path_of(node); });
-    if (call.proceed()) call.succeed();   // there is no buffer to flush
+    if (!call.proceed()) return;
+    if (const int error = fs.inode(node).late_error.exchange(0); error != 0) return call.fail(error);
+    call.succeed();   // there is no buffer to flush
 }
 
 void synchronise(fuse_req_t request, fuse_ino_t node, int data_only, fuse_file_info* file) {
@@ -248,6 +256,7 @@ void synchronise(fuse_req_t request, fuse_ino_t node, int data_only, fuse_file_i
     FileSystem& fs = fs_of(request);
     Call call(fs, request, Op::kFsync, [&] { return fs.path_of(node); });
     if (!call.proceed()) return;
+    if (const int error = fs.inode(node).late_error.exchange(0); error != 0) return call.fail(error);
     if ((data_only != 0 ? ::fdatasync(fd_of(file)) : ::fsync(fd_of(file))) != 0) return call.fail(errno);
     call.succeed();
 }

@@ -7,6 +7,7 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@ struct Inode {
     dev_t device = 0;
     ino_t number = 0;
     std::uint64_t lookups = 0;
+    std::atomic<int> late_error{0};   // of a lost write; the next fsync or close takes it
 
     Inode(int path_fd, const struct stat& attributes) noexcept
         : fd(path_fd), device(attributes.st_dev), number(attributes.st_ino) {}

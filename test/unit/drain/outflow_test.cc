@@ -209,7 +209,7 @@ TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
         const LockGuard lock(outflow_.mutex());
         ASSERT_TRUE(outflow_.begin_bypass(500, bytes));
         EXPECT_EQ(listener_.written_.size(), 1u);
-        outflow_.end_bypass({500, 600}, true);
+        outflow_.end_bypass({500, 600}, Status::ok());
         EXPECT_TRUE(outflow_.queue().idle());
         EXPECT_TRUE(outflow_.facts().unsynced());
     }

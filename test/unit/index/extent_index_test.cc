@@ -150,5 +150,100 @@ TEST_F(ExtentIndexTest, promoting_makes_zeros_drainable_too) {
     EXPECT_EQ(index_.promote_held(), 0u);
 }
 
+// A write of [0, 200) from one segment, by records 1 and 2, and the index after the target has taken it.
+class SentBytes : public ExtentIndexTest {
+  protected:
+    SentBytes() {
+        found(one_, {0, 100}, 1);
+        found(one_, {100, 200}, 2);
+    }
+    std::uint64_t send() {
+        const plan::Keeper kept_by_one = StagedPlace{&one_}.keeper();
+        return index_.send_drained(
+            {{0, 200}, {{{0, 100}, one_.at(0), 1, kept_by_one}, {{100, 200}, one_.at(100), 2, kept_by_one}}});
+    }
+};
+
+TEST_F(SentBytes, stay_in_their_segments_until_the_target_confirms_them) {
+    EXPECT_EQ(send(), 200u);
+    EXPECT_TRUE(index_.empty());
+    EXPECT_TRUE(index_.any_sent());
+    EXPECT_EQ(index_.sent_bytes(), 200u);
+    EXPECT_EQ(one_.live_bytes, 200u);
+    ASSERT_TRUE(index_.begin_confirm());
+    EXPECT_FALSE(index_.begin_confirm());
+    EXPECT_EQ(one_.live_bytes, 200u);
+    index_.end_confirm(true);
+    EXPECT_FALSE(index_.any_sent());
+    EXPECT_EQ(index_.sent_bytes(), 0u);
+    EXPECT_EQ(one_.live_bytes, 0u);
+    EXPECT_EQ(index_.superseded_bytes(), 0u);
+}
+
+TEST_F(SentBytes, are_ready_again_after_a_failure_where_nothing_newer_is_ready) {
+    EXPECT_EQ(send(), 200u);
+    found(other_, {50, 120}, 3);
+    found(other_, {150, 160}, 4, kOffsetMax);   // held: the committed bytes below must drain
+    index_.resend();
+    EXPECT_FALSE(index_.any_sent());
+    EXPECT_EQ(index_.sent_bytes(), 0u);
+    EXPECT_EQ(index_.ready_bytes(), 200u);
+    EXPECT_EQ(one_.live_bytes, 130u);
+    EXPECT_EQ(other_.live_bytes, 80u);
+    EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{0, 50, 1, 0}, Piece{50, 120, 3, 50}, Piece{120, 150, 2, 120},
+                                              Piece{150, 160, 4, 150}, Piece{160, 200, 2, 160}));
+}
+
+TEST_F(SentBytes, that_were_sent_during_a_sync_are_not_confirmed_by_it) {
+    EXPECT_EQ(send(), 200u);
+    ASSERT_TRUE(index_.begin_confirm());
+    found(other_, {50, 120}, 3);
+    EXPECT_EQ(index_.send_drained({{50, 120}, {{{50, 120}, other_.at(50), 3, StagedPlace{&other_}.keeper()}}}), 70u);
+    index_.end_confirm(true);
+    EXPECT_EQ(one_.live_bytes, 0u);
+    EXPECT_EQ(index_.sent_bytes(), 70u);
+    index_.resend();
+    EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{50, 120, 3, 50}));
+}
+
+TEST_F(SentBytes, sent_during_a_sync_that_fails_replace_older_ones) {
+    EXPECT_EQ(send(), 200u);
+    ASSERT_TRUE(index_.begin_confirm());
+    found(other_, {50, 120}, 3);
+    EXPECT_EQ(index_.send_drained({{50, 120}, {{{50, 120}, other_.at(50), 3, StagedPlace{&other_}.keeper()}}}), 70u);
+    index_.end_confirm(false);
+    index_.resend();
+    EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{0, 50, 1, 0}, Piece{50, 120, 3, 50}, Piece{120, 200, 2, 120}));
+    EXPECT_EQ(one_.live_bytes, 130u);
+    EXPECT_EQ(index_.ready_bytes(), 200u);
+}
+
+TEST_F(SentBytes, beyond_a_committed_cut_are_forgotten) {
+    EXPECT_EQ(send(), 200u);
+    index_.truncate(80, 200, 200);
+    EXPECT_EQ(index_.sent_bytes(), 200u) << "the last commit has them";
+    index_.commit(80);
+    EXPECT_EQ(index_.sent_bytes(), 80u);
+    index_.drop({0, 30});
+    index_.drop_older({0, 60}, 2);
+    index_.resend();
+    EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{60, 80, 1, 60}));
+    EXPECT_EQ(one_.live_bytes, 20u);
+}
+
+TEST_F(SentBytes, are_zeros_too) {
+    index_.truncate(300, 500, 500);
+    EXPECT_EQ(index_.promote_held(), 200u);
+    EXPECT_EQ(index_.send_drained({{300, 500}, {{{300, 500}, nullptr, 0, plan::Keeper::kNone}}}), 0u);
+    EXPECT_TRUE(index_.any_sent());
+    EXPECT_EQ(index_.zero_bytes(), 200u);
+    index_.resend();
+    EXPECT_EQ(index_.zero_bytes(), 200u);
+    EXPECT_EQ(index_.send_drained({{300, 500}, {{{300, 500}, nullptr, 0, plan::Keeper::kNone}}}), 0u);
+    ASSERT_TRUE(index_.begin_confirm());
+    index_.end_confirm(true);
+    EXPECT_EQ(index_.zero_bytes(), 0u);
+}
+
 }   // namespace
 }   // namespace forebay::index
