@@ -12,7 +12,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Drops the logs that dead processes have left of a file that was emptied, also that of a process that died since.
+// Drops the logs that dead processes have left of a file that was emptied, also logs left since the open.
 bool give_up_leftovers(const char* function, const OpenFile& file, stage::Engine& engine) {
     const Status forgotten = engine.leftovers().forget_before(file.identity, file.path, true);
     if (!forgotten) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forgotten.message().c_str());

@@ -36,8 +36,8 @@ class ErrorStackKeeper {
     hid_t stack_;
 };
 
-// Returns true if the thread's current HDF5 call failed to open a file. Every call begins with an empty stack. So a
-// connector sees this only while HDF5 searches its plugin path for a connector that can read the file.
+// True if the thread's current HDF5 call failed to open a file. Every call begins with an empty stack, so a connector
+// sees this only while HDF5 searches its plugin path for one that can read the file.
 [[nodiscard]] bool is_search_after_failure() noexcept;
 
 class QuietErrors {
