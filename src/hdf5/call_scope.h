@@ -58,7 +58,6 @@ class CallScope {
 
     // The driver could not do HDF5's request, and must not fail: `file` keeps the failure for this call.
     static void keep_failure(const std::shared_ptr<OpenFile>& file, OpenFile::During during, Status failure) noexcept;
-    // The driver has closed the file. This call reports its failures.
     static void note_closed(const std::shared_ptr<OpenFile>& file) noexcept;
 
     // Returns the first such failure of any file in the innermost call, or ok.
@@ -68,7 +67,6 @@ class CallScope {
 
   private:
     static void note_failed(const std::shared_ptr<OpenFile>& file) noexcept;
-    // Returns false if memory is short.
     [[nodiscard]] bool add_failed(const std::shared_ptr<OpenFile>& file) noexcept;
     template <typename Visit>
     void each_failed(Visit&& visit) const {

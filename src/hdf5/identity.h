@@ -34,11 +34,11 @@ struct TextMeaning {
 // Returns the text that counts for a file: the connector's own, and settings of the file access list.
 [[nodiscard]] std::string text_of_list(hid_t file_access_list, const std::string& connector_text);
 
+// True if the open of a dataset fetches all of it into the read cache.
 [[nodiscard]] bool prefetches_at_open();
-// Both hold for all files: the open of a dataset fetches all of it into the read cache; OpenFile::closes_at_once.
+// OpenFile::closes_at_once, for all files.
 [[nodiscard]] bool closes_at_once();
 
-// The process's environment, for load_options.
 [[nodiscard]] const char* look_up_variable(const char* name) noexcept;
 [[nodiscard]] std::vector<std::string> forebay_variables();
 

@@ -40,7 +40,6 @@ class OpenFile {
     bool closes_at_once = false;                // closing a dataset does not wait for its asynchronous operations
 
     enum class During : bool { kFlush, kClose };
-    // Keeps the first failure until it is taken.
     void keep_failure(During during, Status failure) noexcept;
     [[nodiscard]] Status take_failure(During during) noexcept;
     [[nodiscard]] bool has_failure(During during) const noexcept;

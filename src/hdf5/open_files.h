@@ -24,12 +24,9 @@ class OpenFiles {
   public:
     static OpenFiles& get();
 
-    // The driver calls these in its `open` and `close`.
     void add(const H5FD_t& handle, const std::shared_ptr<OpenFile>& file);
     void remove(const H5FD_t& handle) noexcept;
-    // Returns null if no file of forebay has this number.
     [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
-    // Null if there are none or several.
     [[nodiscard]] std::shared_ptr<OpenFile> only();
     [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
 

@@ -158,7 +158,6 @@ bool chosen(Switch by, hid_t list, bool writable) {
 
 namespace {
 
-// As in the example of reading in Cache VOL's documents.
 void hint_at_reads(const Options& options, hid_t list) {
     if (!identity().names_configuration) return;
     {

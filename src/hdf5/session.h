@@ -38,7 +38,7 @@ class Session {
   public:
     static Session& get();
 
-    // Returns the route for a connector text. A refusal in it names the option and its source.
+    // A refusal in it names the option and its source.
     const Route& route(const std::string& text);
 
     // Null before the first open and after the end. A forked child gets its own for files that it opens, not inherited
@@ -53,7 +53,6 @@ class Session {
         return mpi_driver_ >= 0 && driver_id == mpi_driver_;
     }
 
-    // Returns true if the text and the list want this file staged or read through the cache.
     [[nodiscard]] bool wants(const Route& route, hid_t file_access_list, bool writable) const;
     [[nodiscard]] bool wants(hid_t file_access_list, bool writable);   // with the text of the engine
 

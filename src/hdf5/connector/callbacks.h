@@ -21,7 +21,6 @@ namespace forebay::hdf5 {
 [[nodiscard]] H5VL_token_class_t token_callbacks();
 [[nodiscard]] H5VL_wrap_class_t wrap_callbacks();
 
-// The whole class. Static storage.
 [[nodiscard]] const H5VL_class_t& connector_class();
 
 }   // namespace forebay::hdf5

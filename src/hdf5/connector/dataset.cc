@@ -37,7 +37,6 @@ void* dataset_create(void* object, const H5VL_loc_params_t* location, const char
     });
 }
 
-// A failed prefetch does not fail the open.
 void prefetch_whole(void* under, const std::shared_ptr<Origin>& origin) {
     const QuietErrors quiet;
     const PrefetchArguments everything{H5S_ALL};

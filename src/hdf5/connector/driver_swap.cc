@@ -118,11 +118,9 @@ struct Ballot {
             if (is(rank)) return true;
         return false;
     }
-    // Holds only if all ranks can stage.
     [[nodiscard]] bool several_nodes() const {
         return any_rank(votes.size(), [&](std::size_t rank) { return node(rank) != node(0); });
     }
-    // True if no lower rank is on this rank's node.
     [[nodiscard]] bool leads_node() const {
         const auto own = static_cast<std::size_t>(offered.team->rank());
         return !any_rank(own, [&](std::size_t rank) { return node(rank) == node(own); });
@@ -168,7 +166,6 @@ bool may_be_cached(const char* path) {
     return kind && !kind.value().local;
 }
 
-// The means of this rank for a file that it is about to open together with others.
 class OwnPart {
   public:
     // `open`: the file as this process stages it already, or null. `routed`: no reason against staging is known so far.
@@ -188,7 +185,6 @@ class OwnPart {
     [[nodiscard]] bool wanted() const noexcept { return wanted_; }
     [[nodiscard]] const std::optional<stage::ProcessArea::Obstacle>& obstacle() const noexcept { return obstacle_; }
     [[nodiscard]] bool refuses() const { return obstacle_ && options().strict; }
-    // Collective, as `ballot`.
     [[nodiscard]] std::optional<Ballot> vote(hid_t list) const {
         if (!can_) return ballot(list, refuses() ? Vote::kRefuse : Vote::kDecline);
         const char consistent = options().nodes == SeveralNodes::kConsistent ? '+' : '-';
@@ -299,7 +295,6 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         refuse(function, route.refusal);
         return;
     }
-    // The reference that comes with the identifier is the origin's.
     if (host().H5Pget_vol_id(file_access_list, &origin_->connector) < 0) origin_->connector = H5I_INVALID_HID;
     host().H5Iinc_ref(route.under_connector);
     origin_->under_connector = route.under_connector;

@@ -25,7 +25,6 @@ namespace forebay::hdf5 {
 // Puts our driver into a file access list that names sec2. Returns false if it names another one, or ours.
 [[nodiscard]] bool exchange_driver(hid_t file_access_list);
 
-// Puts the user's driver and connector into a list that HDF5 hands out.
 herr_t restore_list(hid_t file_access_list, const Origin& origin);
 
 // The user's file access list for the connector beneath, for one open or query of `path`.
@@ -42,7 +41,6 @@ class UnderList {
     [[nodiscard]] hid_t id() const noexcept { return list_; }
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
-    // Call this once the file is open: counts it if it keeps its driver.
     void opened(void* under);
 
   private:

@@ -13,7 +13,6 @@
 
 namespace forebay::hdf5 {
 
-// The lists of one callback through which HDF5 may follow a link.
 struct AccessLists {
     AccessLists() = default;
     AccessLists(const H5VL_loc_params_t* location, hid_t list = H5I_INVALID_HID) : lists{of(location), list} {}

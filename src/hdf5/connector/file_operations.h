@@ -25,7 +25,6 @@ struct ReadArguments {
     void* buffer;
 };
 
-// `file` is null if forebay's driver does not have it.
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, OpenFile* file, const void* arguments);
 // All operations but kRead, which is a transfer (dataset.cc).
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);

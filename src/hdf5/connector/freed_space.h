@@ -17,9 +17,7 @@ namespace forebay::hdf5 {
 
 // Each returns false, with an error on HDF5's stack, if staged bytes cannot drain. HDF5 must not free anything then.
 [[nodiscard]] bool ready_to_free(const char* function);
-// Before an object or a file is closed.
 [[nodiscard]] bool ready_to_close(const char* function, const Object& object, H5I_type_t type);
-// Before the extents of a dataset change.
 [[nodiscard]] bool ready_to_resize(const char* function, const Object& dataset, const hsize_t* extents);
 
 // An object has lost its last link, or may have, or never had one.

@@ -40,7 +40,6 @@ herr_t info_free(void* info);
 herr_t info_to_text(const void* info, char** text);
 herr_t info_from_text(const char* text, void** info);
 
-// Returns the text of a file access list whose connector is forebay, or an empty one.
 [[nodiscard]] std::string info_of_list(hid_t file_access_list);
 
 }   // namespace forebay::hdf5

@@ -65,7 +65,6 @@ struct Request : Object {
     return object != nullptr ? as_object(object)->under : nullptr;
 }
 
-// Wraps a pointer of the connector beneath; null stays null.
 [[nodiscard]] inline void* wrap(void* under, const std::shared_ptr<Origin>& origin) {
     return under != nullptr ? new Object{under, origin} : nullptr;
 }

@@ -21,7 +21,6 @@ struct ObjectPlace {
 // opened by one name, or the file by another name before.
 [[nodiscard]] std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type);
 
-// Returns nothing if HDF5 does not give the place.
 [[nodiscard]] std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type);
 
 }   // namespace forebay::hdf5

@@ -40,11 +40,9 @@ enum class Operation : std::uint8_t {
 [[nodiscard]] bool register_operations();
 void forget_operations() noexcept;
 
-// Returns nothing if the value is none of these operations.
 [[nodiscard]] std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept;
 // True if the connector beneath has the operation too. The object's file then belongs to that connector.
 [[nodiscard]] bool is_known_beneath(void* under, hid_t connector, H5VL_subclass_t subclass, int value) noexcept;
-// `flags` are those of H5VLquery_optional.
 [[nodiscard]] bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept;
 
 }   // namespace forebay::hdf5

@@ -41,7 +41,7 @@ const std::optional<Types>& plain_types() {
     return plain;
 }
 
-// Unknown facts count as filtered, so that the list stays as it is. The next call asks again.
+// Unknown facts count as filtered: the list stays as it is. The next call asks again.
 DatasetFacts find_facts(const Object& dataset) {
     DatasetFacts facts;
     const auto place = place_of(dataset, H5I_DATASET);

@@ -20,7 +20,6 @@ namespace forebay::hdf5 {
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
                                bool locked, stage::Ended ended);
 
-// Call this when the program closes the file. Does not block.
 void close_kept_descriptors(const io::Identity& identity) noexcept;
 
 }   // namespace forebay::hdf5

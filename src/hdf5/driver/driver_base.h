@@ -47,7 +47,6 @@ template <class File>
 // ---- arguments; false: the error is on HDF5's stack ----
 
 [[nodiscard]] bool check_open(const char* function, const char* name, haddr_t max_address, haddr_t largest);
-// Returns true if HDF5 may ask for these bytes of a file.
 [[nodiscard]] bool check_region(const char* function, haddr_t address, std::size_t size_bytes);
 // For the `ctl` callback. Returns -1 if HDF5 wants an unknown operation to fail.
 [[nodiscard]] herr_t refuse_unknown_control(const char* function, std::uint64_t flags);

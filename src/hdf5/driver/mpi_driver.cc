@@ -78,7 +78,6 @@ herr_t driver_close(H5FD_t* file) {
         const std::shared_ptr<OpenFile> open = self->open;
         OpenFiles::get().remove(self->library);
         leave_peers(*self);
-        // As with the serial driver: the close callback of the connector reports it.
         if (const Status closed = attempt([&] { return close_file(*open); }); !closed)
             open->keep_failure(OpenFile::During::kClose, closed.with_context("close " + open->path));
         close_kept_descriptors(open->identity);
@@ -118,7 +117,6 @@ bool refuse_types(const char* function, const hid_t* minor, std::size_t size_byt
 
 herr_t driver_read(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::size_t size_bytes, void* buffer) {
     return guard("mpi_driver_read", [&]() -> herr_t {
-        // As mpio does: only raw data are read so.
         if (type == H5FD_MEM_DRAW && refuse_types("mpi_driver_read", host().H5E_READERROR_g, size_bytes)) return -1;
         return finish_transfer("mpi_driver_read", host().H5E_READERROR_g,
                                read_pieces(self_of(file), {1, &type, &address, &size_bytes}, &buffer));

@@ -48,7 +48,6 @@ Status claim(MpiFile& file) {
     return Status::ok();
 }
 
-// True if the ranks that have opened it are those that open it now, in the same order.
 bool is_of_same_ranks(const SharedFile& existing, const MpiFile& file) {
     return existing.team().size() == file.team->size() && existing.team().rank() == file.team->rank();
 }
@@ -136,13 +135,11 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     if (!empties) FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
     FOREBAY_TRY(forward_everywhere(file, flags));
     if (!empties) return Status::ok();
-    // A forwarded file is emptied by the server.
     if (file.open->aside != ledger::AsideReason::kForwarded) FOREBAY_TRY(empty_everywhere(file, name));
     file.end_of_file = 0;
     return Status::ok();
 }
 
-// Each rank calls this by itself, after all have opened the file, and emptied it if the flags say so.
 Status find_engine(const MpiFile& file, const char* name, unsigned flags, std::shared_ptr<stage::Engine>& engine) {
     engine = Session::get().engine();
     if (engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
@@ -219,7 +216,6 @@ void join_peers(MpiFile& file) noexcept {
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
     if (file.peers != nullptr) (void)file.cached->join(file.peers);
-    // Now that it can ask the peers which part of the file is this node's.
     if (file.cached != nullptr) file.open->file->engine().read_cache().prefetch_opened(*file.cached);
 }
 

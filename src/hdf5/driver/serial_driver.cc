@@ -43,7 +43,6 @@ std::optional<bool> locks_may_be_missing() {
     return std::nullopt;
 }
 
-// The library's value of H5Pset_object_flush_cb (H5F_object_flush_t).
 struct ObjectFlush {
     H5F_flush_cb_t function = nullptr;
     void* data = nullptr;
@@ -134,7 +133,6 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         const bool swmr = (flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0;
         if (swmr && !open.aside) open.aside = ledger::AsideReason::kSwmr;
         OpenFiles::get().add(file->library, file->open);
-        // Last of all: from here on nothing refuses it any more.
         const auto prepare = [&]() -> Status {
             if ((flags & H5F_ACC_TRUNC) != 0) FOREBAY_TRY(io::empty(*open.descriptor, open.path));
             return engine->leftovers().forget_before(open.identity, name, true);
@@ -231,7 +229,6 @@ herr_t driver_get_handle(H5FD_t* file, hid_t, void** handle) {
     });
 }
 
-// Reports a failed read or write of the file itself in the words of sec2.
 void push_transfer_error(const char* function, const OpenFile& file, const Status& failed, bool reading,
                          haddr_t address, std::size_t size_bytes, const void* buffer) {
     const hid_t* const minor = reading ? host().H5E_READERROR_g : host().H5E_WRITEERROR_g;

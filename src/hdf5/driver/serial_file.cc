@@ -76,7 +76,6 @@ file::ProgramFile* attached(const char* function, SerialFile& file, std::functio
     target.prepare = std::move(prepare);
     target.leased = std::move(file.leased);
     if (file.by_lease) target.known_as = open.identity;
-    // This process sees its own writes in any case.
     const bool own = !target.writable && engine->files().find(open.identity) != nullptr;
     const Opening opening{file.emptied, file.locked, file.holds_lock};
     const Status forwarded = own ? Status::ok() : forward(target, engine->options(), open, opening);

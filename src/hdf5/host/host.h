@@ -95,7 +95,6 @@ struct Host {
     [[nodiscard]] hid_t sec2() const;
     [[nodiscard]] hid_t subfiling() const;
     [[nodiscard]] hid_t mpio() const;
-    // A symbol of the library or of one that it needs; null if there is none.
     [[nodiscard]] void* find_symbol(const char* name) const noexcept;
 
     using DriverInit = hid_t (*)();

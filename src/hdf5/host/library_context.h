@@ -15,7 +15,6 @@ class LibraryContext {
     LibraryContext(const LibraryContext&) = delete;
     LibraryContext& operator=(const LibraryContext&) = delete;
 
-    // Returns false if HDF5 could not make a context; its error stack holds the reason.
     [[nodiscard]] bool is_open() const noexcept { return open_; }
     [[nodiscard]] static bool available();
 

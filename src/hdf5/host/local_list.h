@@ -18,10 +18,8 @@ namespace forebay::hdf5 {
 
 // Returns a copy that shares the original's communicator, and that the original must outlive. Negative: it failed.
 [[nodiscard]] hid_t copy_locally(hid_t file_access_list);
-// Closes such a copy without its communicator.
 void close_local_copy(hid_t copy);
 
-// Copies the hints (MPI's info object) of one list into another.
 void carry_hints(hid_t from, hid_t to);
 
 }   // namespace forebay::hdf5

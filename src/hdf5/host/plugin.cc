@@ -135,7 +135,6 @@ std::vector<void*> loaded_copies() {
 
 }   // namespace forebay::hdf5
 
-// The first copy asks another copy through this function.
 extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_info_for(const void* caller) {
     try {
         return forebay::hdf5::info_for(caller);
@@ -145,7 +144,6 @@ extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_inf
     }
 }
 
-// The first copy passes its count of pauses.
 extern "C" __attribute__((visibility("default"))) void forebay_plugin_use_pause_count(void* count) {
     forebay::hdf5::use_pause_count(*static_cast<forebay::hdf5::PauseCount*>(count));
 }
