@@ -7,8 +7,9 @@
 
 namespace forebay::hdf5 {
 
-// Starts this plugin's command `forebay drain --finish DIRECTORY` at the end of the process, and blocks until it has
-// taken over the directory. If it is missing or not ready within ten seconds, fails with a line on standard error.
+// Starts this plugin's command `forebay drain --finish DIRECTORY` at the process's end, and blocks until it has taken
+// over the directory. If it is missing or not ready in ten seconds, takes over no file and fails with a line on
+// standard error.
 [[nodiscard]] Status leave_to_drainer(const std::string& directory);
 
 }   // namespace forebay::hdf5

@@ -133,8 +133,8 @@ struct Ballot {
     }
 };
 
-// Collective over the list's communicator. Returns nothing on all ranks alike if the list does not name mpio, or the
-// libraries do not allow to ask MPI. `more` makes the text behind the vote.
+// Collective over the list's communicator. Returns nothing if the list does not name mpio, or if the libraries prevent
+// that, which is the same on all ranks. `more` makes the text behind the vote.
 template <class More>
 std::optional<Ballot> ballot(hid_t list, Vote mine, More&& more) {
     if (!names_mpio(list)) return std::nullopt;

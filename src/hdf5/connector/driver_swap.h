@@ -3,11 +3,10 @@
 // A copy of the user's file access list gets our driver and the connector beneath. Lists that HDF5 hands out later get
 // the user's driver and connector back, so no program sees ours. Files that forebay must not touch keep their driver
 // and are counted with the reason. SWMR files get our driver, which does not stage them. HDF5 tells files apart by
-// driver first, and the same file may be open without SWMR, also through an external link.
-//
-// With mpio, copying a list is collective. If a rank was started without the connector (file/launch.h), there is no
-// ballot, and the copy has the communicator of the original (local_list.h). Ownership: an `UnderList` owns its copy.
-// Thread-safety: as HDF5's. Blocks: stat(2) at most, and with mpio until all ranks have voted.
+// driver first, and the same file may be open without SWMR, also through an external link. With mpio, copying a list is
+// collective. If a rank was started without the connector (file/launch.h), there is no ballot, and the copy has the
+// communicator of the original (local_list.h). Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's.
+// Blocks as stat(2), on deferred closes, and with mpio until all ranks have voted and recovered the file.
 #pragma once
 
 #include <memory>
