@@ -3,8 +3,8 @@
 // The directory `.<file>.forebay-<team>` beside the target (mode 0700) has a copy `member-<rank>` for each rank.
 // `begun` exists once a recovery may have written to the target, `done` once the file is recovered, and `closed` if a
 // rank knows that it was closed. The last node's recovery removes the directory. Steps: docs/recovery.md, "Several
-// nodes". After a crash in any call the next recovery continues. Blocks on file I/O and syncs. Not thread-safe.
-// Recoveries exclude each other by a lock on the directory, where the file system has locks.
+// nodes, nodes=consistent". After a crash in any call the next recovery continues. Blocks on file I/O and syncs. Not
+// thread-safe. Recoveries exclude each other by a lock on the directory, where the file system has locks.
 #pragma once
 
 #include <cstdint>
