@@ -2,7 +2,7 @@
 //
 // Most are advice: they succeed without effect if a file is not staged or not cached. Exceptions are `kRead`, the waits
 // and `kQuery`. Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file.
-// With MPI only `kCacheRemove` is collective, over the file's communicator.
+// With MPI only `kCacheRemove` is collective, over the file's communicator. Null `file`: not of forebay's driver.
 #pragma once
 
 #include "hdf5/connector/object.h"
