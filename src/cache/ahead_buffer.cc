@@ -75,7 +75,7 @@ void AheadBuffer::give_up(std::uint64_t begin) noexcept {
     fetched_.notify_all();
 }
 
-// Copies without the lock; a range dropped meanwhile lives until then.
+// Copies without the lock: a range dropped meanwhile lives until then.
 AheadBuffer::Part AheadBuffer::read(std::uint64_t offset, io::MutableBytes into) noexcept {
     Part part;
     Bytes bytes;

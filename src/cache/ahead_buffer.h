@@ -1,9 +1,8 @@
 // Bytes of one file that were fetched ahead of the program's reads, and for which its replica has no room.
 //
-// A fetcher reserves room, announces a range, and then hands over its bytes or gives up. The buffer drops bytes once
-// they were read as often as requested, or once the program has read as many bytes from the file as the buffer may
-// hold. The caller compares versions before it hands over bytes, and after it read some. docs/read-cache.md, "In a
-// known order".
+// A fetcher reserves room, announces a range, and then hands over its bytes or gives up. Bytes are dropped after as
+// many reads as requested, or once the program has read as many bytes from the file as the buffer may hold. The caller
+// compares versions before it hands over bytes, and after it read some. docs/read-cache.md, "In a known order".
 // Thread-safe. Only `await` blocks.
 #pragma once
 
@@ -33,7 +32,7 @@ class AheadBuffer {
     AheadBuffer(const AheadBuffer&) = delete;
     AheadBuffer& operator=(const AheadBuffer&) = delete;
 
-    // Reserved bytes, while it lives. The buffer outlives it.
+    // The buffer outlives it.
     class Room {
       public:
         Room() noexcept = default;
@@ -56,11 +55,10 @@ class AheadBuffer {
     // Returns no room at the limit, or after `close`.
     [[nodiscard]] Room reserve(std::uint64_t bytes) noexcept;
 
-    // Returns the first part of `range` that is neither held nor being fetched; the caller fetches it. The part takes
-    // its bytes from `room`, and is no longer than that. Empty: there is no such part, or no room. The program will
-    // read `asked`; this also counts for held parts that lie before. May throw std::bad_alloc.
+    // Returns the first part of `range` that is neither held nor being fetched, at most as long as `room`, which it
+    // takes; the caller fetches it. Empty: no such part, or no room. The program will read `asked`, also counted for
+    // held parts that lie before. May throw std::bad_alloc.
     [[nodiscard]] ByteRange begin_fetch(Room& room, ByteRange range, ByteRange asked);
-    // Ends the fetch that begins at `begin`, with all of its bytes or without.
     void hand_over(std::uint64_t begin, std::vector<std::byte> bytes) noexcept;
     void give_up(std::uint64_t begin) noexcept;
 
@@ -73,7 +71,7 @@ class AheadBuffer {
     };
     // Fills `into` from the held range that has `offset`, if there is one.
     [[nodiscard]] Part read(std::uint64_t offset, io::MutableBytes into) noexcept;
-    // Waits until the byte at `offset` is not being fetched. Returns false at once if it was not.
+    // False at once if the byte at `offset` is not being fetched.
     [[nodiscard]] bool await(std::uint64_t offset, std::chrono::nanoseconds at_most) noexcept;
     // The begin of the first range after `offset` that is held or being fetched, at most `end`.
     [[nodiscard]] std::uint64_t end_of_gap(std::uint64_t offset, std::uint64_t end) const noexcept;
@@ -84,7 +82,7 @@ class AheadBuffer {
     void clear() noexcept;
     void close() noexcept;
 
-    // True if bytes are held or being fetched. Takes no lock.
+    // Also true while bytes are being fetched. Takes no lock.
     [[nodiscard]] bool active() const noexcept { return bytes_.load(std::memory_order_acquire) > 0; }
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
     [[nodiscard]] std::uint64_t bytes_max() const noexcept { return bytes_max_; }
@@ -103,7 +101,6 @@ class AheadBuffer {
     };
     using Ranges = std::map<std::uint64_t, Held>;   // by begin; disjoint
 
-    // The range that has the byte at `offset`, or the next one.
     [[nodiscard]] Ranges::iterator at_or_after(std::uint64_t offset) noexcept;
     bool count_read(Ranges::iterator held, std::uint64_t bytes) noexcept;
     void drop(Ranges::iterator held) noexcept;

@@ -1,11 +1,9 @@
 // A file that is read from its replica on the staging area or, where that lacks the bytes, from its source.
 //
-// A decorator of io::File. A miss reads only the requested bytes from the source and returns. Tasks store them and read
-// ahead, within a byte budget. Errors of the cache are no errors of a read: it reads the source, and the cache counts
-// the reason. docs/read-cache.md.
-//
-// A file may start on trial: reads go to the source until they show that a replica pays (cache/trial.h), or the program
-// asks for it. Until then nothing of the file is on the staging area.
+// A decorator of io::File. A miss reads only the requested bytes from the source. Tasks store them and read ahead,
+// within a byte budget. Errors of the cache are no errors of a read: it reads the source, and the cache counts the
+// reason (docs/read-cache.md). A file may start on trial: nothing of it is on the staging area until reads show that a
+// replica pays (cache/trial.h), or the program asks for it.
 //
 // Thread-safe: reads run concurrently. A hit takes no lock and allocates no memory, unless the file has peers or a
 // known order (`prefetch`), or the replica's descriptor is not kept open. A forked child stores nothing: it reads the
@@ -32,7 +30,6 @@
 
 namespace forebay::cache {
 
-// The reason why the cache does not store or read bytes of a file.
 enum class Aside : std::uint32_t {
     kNone,
     kYoung,     // its last change is too recent: a further change might not show in its times
@@ -46,7 +43,6 @@ enum class Aside : std::uint32_t {
     kSlow,      // the staging area answers slower than the file system
 };
 inline constexpr std::size_t kAsideCount = 10;
-// The name in statistics: "young", "fast", ...
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
 // A counter of one file. It also adds to the process's sum after `count_into`.
@@ -81,7 +77,7 @@ struct CacheCounters {
     std::atomic<Aside> aside{Aside::kNone};         // the last reason
     area::ReadTally* sums = nullptr;
 
-    // Also adds to `tally`. Call before the first read.
+    // Call before the first read.
     void count_into(area::ReadTally& tally) noexcept;
     // Sets the reason without counting it. `ReadCache::note_closed` counts it for a file on trial.
     void settle(Aside why) noexcept;
@@ -130,20 +126,19 @@ class CachedFile final : public io::ForwardingFile {
         Aside why = Aside::kNone;
     };
     using Attach = std::function<Attached(Cause cause)>;
-    // Starts on trial. `trial` has the reads of earlier opens of this file; null: only a request of the program
-    // attaches a replica. `attach` makes it, in the reading or asking thread, one call at a time, until it returns a
-    // replica.
+    // Starts on trial. `trial` has the reads of earlier opens; null: only a request of the program attaches a replica.
+    // The reading or asking thread calls `attach`, one call at a time, until it returns a replica.
     CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks, Attach attach,
                std::uint64_t (*steady_ns)() noexcept);
     ~CachedFile() override;
 
-    // Attaches a replica to a file on trial; waits for another thread that does. Returns false if there can be none
-    // now. `prefetch` and `read_version` then fail with kUnsupported; `prefetch_all` and `set_pinned` do nothing.
-    // Blocks on the file server and the staging area.
+    // Attaches a replica to a file on trial, or waits for a thread that does. False: there can be none now. `prefetch`
+    // and `read_version` then fail with kUnsupported; `prefetch_all` and `set_pinned` do nothing. Blocks on the file
+    // server and the staging area.
     bool ensure_cached() noexcept;
     // Makes the first read of a file on trial use an existing replica. Call before that read.
     void attach_early() noexcept { early_.store(true, std::memory_order_relaxed); }
-    // Lets reads on trial use `copy`. Call before the first read.
+    // Call before the first read.
     void read_by(std::unique_ptr<SmallCopy> copy) noexcept;
     [[nodiscard]] bool on_trial() const noexcept { return live_.load(std::memory_order_acquire) == nullptr; }
 
@@ -155,8 +150,8 @@ class CachedFile final : public io::ForwardingFile {
     Status allocate(std::uint64_t offset, std::uint64_t length) override;
     Status punch(std::uint64_t offset, std::uint64_t length) override;
 
-    // Reads bytes of the replica's version only. Attaches a replica to a file on trial. kUnavailable: the file changed;
-    // kUnsupported: it has no replica.
+    // Reads bytes of the replica's version only, also on trial. kUnavailable: the file changed; kUnsupported: no
+    // replica.
     [[nodiscard]] Result<std::size_t> read_version(std::uint64_t offset, io::MutableBytes into);
     // True if the version changed or the staging area failed, so that reads go to the source. False on trial.
     [[nodiscard]] bool unusable() const noexcept;
@@ -170,45 +165,42 @@ class CachedFile final : public io::ForwardingFile {
 
     // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait. Once the cache is
     // full, bytes are fetched into memory, unless the only range is the whole file. With peers that this thread may
-    // ask, the node fetches only the parts that it is the home of; reads take the rest from peers. kNoSpace: the queue
-    // is full, and no range was added. kUnavailable: in a forked child. kUnsupported: the file has no replica.
+    // ask, the node fetches only the parts of its home. kNoSpace: the queue is full, and no range was added.
+    // kUnavailable: in a forked child. kUnsupported: the file has no replica.
     [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges);
     // Prefetches the whole file: now, or at the first read once the file is old enough to be stored.
     void prefetch_all() noexcept;
     // Bytes that are queued, being fetched, or fetched and not stored. 0 once the cache is full.
     [[nodiscard]] std::uint64_t prefetch_left() const;
-    // Empties the queue, and drops bytes that were fetched into memory.
+    // Also drops bytes that were fetched into memory.
     void cancel_prefetch();
     // Bytes, in whole blocks, fetched ahead and not read by this process.
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept;
     // A pinned replica stays when the cache is full, even when unused.
     void set_pinned(bool pinned) noexcept;
-    // Removes stored bytes, pinned or not, except units that a process is changing. Returns the bytes removed; 0 on
-    // trial. Blocks on the staging area.
+    // Removes stored bytes, also pinned ones, but no unit that a process changes. 0 on trial. Blocks on the staging
+    // area.
     [[nodiscard]] Result<std::uint64_t> evict();
-    // A mapping of the replica for readers that bypass this object; also valid after the close. kUnsupported: on trial,
-    // or the file system's versions are not sure.
+    // The replica for readers that bypass this object, also after the close. kUnsupported: on trial, or versions are
+    // unsure.
     struct Exposed {
         std::shared_ptr<Replica> replica;
         std::unique_ptr<io::Mapping> bytes;
         std::unique_ptr<io::Replaceable> guard;   // a faulting page reads as zeros, which fail its checksum
     };
     [[nodiscard]] Result<Exposed> expose() const;
-    // Requires `!on_trial()`.
     [[nodiscard]] const Version& version() const noexcept;
-    // Adds the nodes that read the file together; `peers` is not null. Returns false on trial, or if the file has
-    // peers.
+    // Adds the nodes that read the file together. False: on trial, or it has peers. `peers` is not null.
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
     void part() noexcept;
     [[nodiscard]] bool has_peers() const noexcept;
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;
-    // Also adds to `tally`. Call before the first read.
+    // Call before the first read.
     void count_into(area::ReadTally& tally) noexcept;
-    // Stops read-ahead and prefetching, and waits up to `CachePolicy::close_max` until fetched bytes are stored.
-    // Returns at once on trial and in a forked child. The destructor calls it.
+    // Stops reading ahead; waits up to `CachePolicy::close_max` until fetched bytes are stored, not on trial or in a
+    // forked child. The destructor calls it.
     void close();
-    // Waits until all fetched bytes are stored.
     void await_stored();
 
   private:

@@ -57,8 +57,7 @@ void CachedFile::Core::fetch_ahead_of_read(ByteRange part) noexcept {
     buffer_.hand_over(part.begin, std::move(bytes));
 }
 
-// Returns the number of bytes from `offset` on in the buffer. Waits for a byte that is being fetched, but no longer
-// than reading the source would take.
+// Waits for a byte that is being fetched, no longer than reading the source would take.
 std::size_t CachedFile::Core::read_buffer(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                           io::MutableBytes into) noexcept {
     AheadBuffer::Part part = buffer_.read(offset, into);
@@ -74,8 +73,7 @@ std::size_t CachedFile::Core::read_buffer(const std::shared_ptr<Core>& self, std
     return replica_->unusable() ? 0 : part.bytes;   // void by now: the bytes may be of another version
 }
 
-// A read takes `range` from the file: remove it from the queue. The queue has the order of reads, so the range is near
-// its beginning.
+// A read takes `range` from the file. The queue has the order of reads, so the range is near its beginning.
 void CachedFile::Core::overtake(const std::shared_ptr<Core>& self, ByteRange range) noexcept {
     {
         const std::lock_guard lock(mutex_);
@@ -95,7 +93,6 @@ void CachedFile::Core::overtake(const std::shared_ptr<Core>& self, ByteRange ran
     resume(self);
 }
 
-// Restarts prefetchers that ended for lack of memory.
 void CachedFile::Core::resume(const std::shared_ptr<Core>& self) noexcept {
     if (paused_.load()) (void)attempt([&] { start_prefetchers(self); });
 }

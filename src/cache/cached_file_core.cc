@@ -80,8 +80,8 @@ Result<std::size_t> CachedFile::Core::read_known(const std::shared_ptr<Core>& se
         // A block may have come or gone meanwhile. Then the gap is the rest of the block.
         std::uint64_t gap_end = std::max(replica_->end_of_gap(at, end), std::min(end, block_floor(at) + kBlockBytes));
         if (buffer_.active()) gap_end = buffer_.end_of_gap(at, gap_end);
-        // Reads a few present bytes beside the gap from the file too: one version, without a comparison. Not across
-        // units, since another thread may fetch the next one.
+        // Also reads present bytes beside the gap from the file: one version, without a comparison. Another thread may
+        // fetch the next unit.
         if (may_join && offset / kUnitBytes == at / kUnitBytes && end - offset <= kMissMax && !from.file &&
             end - gap_end + (at - offset) <= kJoinedMax) {
             may_join = false;
@@ -107,8 +107,7 @@ void CachedFile::Core::note_hit(std::uint64_t offset, std::size_t bytes, Sources
     from.kept += bytes;
 }
 
-// Compares the version after the read, unless all bytes came from the replica, and checks that the replica is not void,
-// which means another version.
+// Compares the version after the read, unless all bytes are the replica's, and that the replica is not void.
 Result<std::size_t> CachedFile::Core::read_version(const std::shared_ptr<Core>& self, std::uint64_t offset,
                                                    io::MutableBytes into) {
     const std::uint64_t missed = counters.missed_bytes.load();
@@ -143,8 +142,8 @@ Result<std::size_t> CachedFile::Core::read_source(std::uint64_t offset, io::Muta
     return got;
 }
 
-// Reads missing bytes, and schedules a store if the byte budget allows. Returns fewer bytes if another process brought
-// only those, and none if the source ends there.
+// Schedules a store if the byte budget allows. Returns fewer bytes if another process brought only those, and none if
+// the source ends there.
 Result<std::size_t> CachedFile::Core::fetch(const std::shared_ptr<Core>& self, ByteRange missing, io::MutableBytes into,
                                             Sources& from) {
     const bool from_file = std::exchange(from.file, true);
@@ -233,13 +232,11 @@ void CachedFile::Core::read_ahead_after_miss(const std::shared_ptr<Core>& self, 
         const std::lock_guard lock(mutex_);
         ahead = ahead_.after_miss(missed);
     }
-    // Without memory nothing is read ahead.
     if (!ahead.empty()) (void)attempt([&] { read_ahead(self, ahead, peers); });
 }
 
-// Waits for the owner of the first unit of `whole`, no longer than reading the source takes. Returns the bytes from
-// `offset` on that the owner has brought, up to the unit's end. None: the owner fetched another
-// part, and `claims` has the unit now; or the owner was too slow, and `claims` is empty.
+// Waits for the owner of the first unit of `whole`, no longer than reading the source takes. Returns the bytes that it
+// brought, up to the unit's end. None: it fetched another part, and `claims` has the unit; or it was too slow.
 std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes into, std::uint64_t offset,
                                            std::vector<Replica::Claim>& claims) {
     const std::uint64_t wait_ns = patience_ns();
@@ -259,7 +256,6 @@ std::size_t CachedFile::Core::await_others(ByteRange whole, io::MutableBytes int
     }
 }
 
-// Claims the units of `range` from the first on, up to one with another owner.
 std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const {
     std::vector<Replica::Claim> claims;
     claims.reserve((range.end - 1) / kUnitBytes - range.begin / kUnitBytes + 1);
@@ -271,7 +267,6 @@ std::vector<Replica::Claim> CachedFile::Core::claim_units(ByteRange range) const
     return claims;
 }
 
-// Reads a miss from other nodes or the source.
 Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, ByteRange asked,
                                                  io::MutableBytes into) {
     const bool paced = peers != nullptr && peers != servers_.get();   // only the program's thread comes here then
@@ -303,7 +298,7 @@ Result<std::size_t> CachedFile::Core::read_whole(Peers* peers, ByteRange whole, 
     return got;
 }
 
-// The peers that this thread may ask; none in a forked child.
+// None in a forked child.
 std::shared_ptr<Peers> CachedFile::Core::peers_here() noexcept {
     if (io::forks_so_far() != forks_) return nullptr;
     std::shared_ptr<Peers> peers;
@@ -360,7 +355,6 @@ void CachedFile::Core::read_ahead(const std::shared_ptr<Core>& self, ByteRange r
     }
 }
 
-// Returns the end of the bytes that are or were fetched.
 std::uint64_t CachedFile::Core::fetch_ahead(const std::shared_ptr<Core>& self, ByteRange piece) {
     if (!take_budget(piece.size())) return piece.begin;
     Budget budget(self, piece.size());
@@ -408,8 +402,7 @@ bool CachedFile::Core::submit(std::function<Status()> run) {
 
 // ---- storing ---------------------------------------------------------------------------------------
 
-// Compares the version after the bytes were read. It was the same at the open, and was old enough then that a change in
-// between would show.
+// The version was the same at the open, and old enough then that a change in between would show now.
 void CachedFile::Core::store(Fetched& fetched) {
     if (!stopped_.load() && !replica_->unusable()) {
         const auto state = source_->state(io::File::Ask::kTimes);
@@ -473,9 +466,9 @@ void CachedFile::Core::await_stored() {
     idle_.wait(lock, [this] { return pending_bytes_ == 0; });
 }
 
-// Stores requested bytes first: a program may open the file for each read. Reads nothing more ahead. Waits a bounded
-// time for the source; tasks own their data. A replica that only an open file may use also waits for its tasks, which
-// share it. A forked child has no tasks, and its copy of the lock may be locked for ever.
+// Stores requested bytes first: a program may open the file for each read. Waits a bounded time for the source; tasks
+// own their data. A replica that only an open file may use also waits for its tasks, which share it. A forked child has
+// no tasks, and its copy of the lock may be locked for ever.
 void CachedFile::Core::close() {
     if (io::forks_so_far() != forks_ || closing_.exchange(true)) return;
     buffer_.close();

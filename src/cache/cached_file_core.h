@@ -1,9 +1,6 @@
-// The state that reads of a cached file share with its tasks.
-//
-// cached_file_core.cc reads, fetches and stores. cached_file_prefetch.cc fetches named ranges ahead.
-// cached_file_ahead.cc fetches into memory when the cache is full. cached_file_replace.cc stores in the place of other
-// bytes. cached_file_version.cc compares versions. cached_file_speed.cc judges speed. Internal to these files.
-// Thread-safety and blocking: as CachedFile's.
+// The state that reads of a cached file share with its tasks. Internal to cached_file_core.cc (reads, fetches, stores),
+// _prefetch.cc (named ranges), _ahead.cc (into memory when the cache is full), _replace.cc (stores in the place of
+// other bytes), _version.cc and _speed.cc. Thread-safety and blocking: as CachedFile's.
 #pragma once
 
 #include <atomic>
@@ -35,7 +32,7 @@ inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for byte
     return offset / kBlockBytes * kBlockBytes;
 }
 
-// The storable part of a range: whole blocks. The last block ends with the file.
+// The last block ends with the file.
 [[nodiscard]] constexpr ByteRange whole_blocks(ByteRange range, std::uint64_t file_bytes) noexcept {
     const std::uint64_t begin = block_floor(range.begin + kBlockBytes - 1);
     return {begin, std::max(begin, range.end == file_bytes ? range.end : block_floor(range.end))};
@@ -73,7 +70,6 @@ class TaskCount {
     std::size_t tasks_ = 0;
 };
 
-// Tasks share its ownership until they end.
 class CachedFile::Core {
   public:
     Core(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
@@ -97,7 +93,6 @@ class CachedFile::Core {
     void await_stored();
     void look_again();
     void close();
-    // The order that a queued range gives of the program's reads.
     enum class Order : std::uint8_t {
         kOfReads,   // the program reads the ranges in this order
         kOfFile,    // unknown
@@ -120,7 +115,6 @@ class CachedFile::Core {
     CacheCounters& counters;
 
   private:
-    // A part of the byte budget, while it lives.
     class Budget {
       public:
         Budget() noexcept = default;
@@ -174,7 +168,6 @@ class CachedFile::Core {
     void look_if_due(const std::shared_ptr<Core>& self);
     Result<std::size_t> read_source(std::uint64_t offset, io::MutableBytes into);
     Result<std::size_t> read_unstored(std::uint64_t offset, io::MutableBytes into);
-    // The latest end of a claim that begins at `offset`.
     [[nodiscard]] std::uint64_t end_of_claim(std::uint64_t offset) const noexcept {
         const std::uint64_t within = servers_ != nullptr ? servers_->claim_within() : 0;
         return within == 0 ? kOffsetMax : (offset / within + 1) * within;

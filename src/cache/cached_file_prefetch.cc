@@ -81,8 +81,7 @@ void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
     } while (prefetch_one(self));
 }
 
-// Submits a task that fetches the next piece and then submits the next task. Returns false if there is no piece; the
-// caller then no longer counts as a prefetcher.
+// Fetches the next piece in a task, and submits the next task. False: no piece; the prefetcher no longer counts.
 bool CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
     std::shared_ptr<Taken> taken;
     (void)attempt([&] { taken = std::make_shared<Taken>(); });
@@ -164,7 +163,7 @@ void CachedFile::Core::fetch_piece(Taken& taken) {
 }
 
 // Runs in a task. An owner may fetch only a few blocks of its unit, so the rest is tried once more after all others.
-// Returns the end reached: before the piece's end if nothing more can be stored.
+// Stops before the piece's end if nothing more can be stored.
 std::uint64_t CachedFile::Core::fetch_missing(Wanted piece, bool again) {
     const std::uint64_t size = replica_->source().size;
     const std::uint64_t end = std::min(size, block_floor(piece.range.end + kBlockBytes - 1));

@@ -25,7 +25,6 @@ bool CachedFile::Core::is_worth_keeping(ByteRange range) const noexcept {
     return false;
 }
 
-// The program has read these bytes, of the replica's version.
 void CachedFile::Core::keep(const std::shared_ptr<Core>& self, std::uint64_t offset,
                             AheadBuffer::Bytes bytes) noexcept {
     if (!ordered_.load(std::memory_order_relaxed)) return;

@@ -15,7 +15,6 @@ constexpr std::uint64_t kWaitMaxNs = 200'000'000;
 
 }   // namespace
 
-// Times every kTimeEvery-th read.
 std::size_t CachedFile::Core::read_replica(std::uint64_t offset, io::MutableBytes into) {
     if (!policy_.judge_speed || hits_.fetch_add(1, std::memory_order_relaxed) % kTimeEvery != 0)
         return replica_->read(offset, into);
@@ -25,8 +24,7 @@ std::size_t CachedFile::Core::read_replica(std::uint64_t offset, io::MutableByte
     return hit;
 }
 
-// Compares the time of hits with the source's time for as many bytes. Leaves out hits of less than half the source's
-// mean request, because the source's fixed time for each request is unknown.
+// Hits of less than half the source's mean request are left out: its fixed time for each request is unknown.
 void CachedFile::Core::judge_hit(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
     const std::uint64_t requests = requests_.load(), request_bytes = request_bytes_.load();
     if (requests < kJudged || bytes < request_bytes / requests / 2) return;
@@ -44,7 +42,6 @@ void CachedFile::Core::judge_hit(std::uint64_t bytes, std::uint64_t took_ns) noe
     passes_by_.store(true);
 }
 
-// Judges after `kJudged` requests whether the source is too fast for a cache to pay.
 void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcept {
     const std::uint64_t total_ns = request_ns_.fetch_add(took_ns) + took_ns;
     const std::uint64_t total_bytes = request_bytes_.fetch_add(bytes) + bytes;
@@ -55,7 +52,6 @@ void CachedFile::Core::judge(std::uint64_t bytes, std::uint64_t took_ns) noexcep
     }
 }
 
-// A judgement ends after `kJudgeAgain` bytes; then the source is timed anew.
 void CachedFile::Core::count_down(std::uint64_t bytes) noexcept {
     std::uint64_t left = fast_bytes_left_.load(std::memory_order_relaxed);
     while (left > 0 && !fast_bytes_left_.compare_exchange_weak(left, left - std::min(left, bytes))) {

@@ -1,7 +1,7 @@
-// The counters of the read cache of a process: the totals of all its files, and those of each path.
+// The counters of the read cache of a process: of all its files, and of each path.
 //
-// A cached file counts for itself until its close, which adds its counters here. Ownership: the tally, if any, outlives
-// this. Thread-safe, but `count_into` comes first. No call blocks.
+// A cached file's close adds its counters here. Ownership: the tally, if any, outlives this. Thread-safe, but
+// `count_into` comes first. No call blocks.
 #pragma once
 
 #include <array>
@@ -16,7 +16,6 @@
 
 namespace forebay::cache {
 
-// The counters of all files of the process, or of one file.
 struct CacheTotals {
     std::uint64_t files = 0;   // read through the cache; for one file: its opens
     std::uint64_t hit_bytes = 0, missed_bytes = 0, fetched_bytes = 0, stored_bytes = 0, unread_bytes = 0;
@@ -30,16 +29,13 @@ class CountedFiles {
     using Open = std::span<const std::shared_ptr<CachedFile>>;
 
     void count_into(area::ReadTally& tally) noexcept { tally_ = &tally; }
-    // Adds the counters of `file` to the tally, if there is one.
     void follow(CachedFile& file) const {
         if (tally_ != nullptr) file.count_into(*tally_);
     }
     void note_opened() noexcept;
-    // Counts a file that is read without the cache.
     void note_aside(const std::string& path, Aside why) noexcept;
     void note_closed(const CachedFile& file) noexcept;
 
-    // The sum over the closed files and over `open`.
     [[nodiscard]] CacheTotals totals(Open open) const;
     // The totals by path. The first 1000 paths have a name; the empty path has the sum of the others.
     [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(Open open) const;

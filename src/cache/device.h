@@ -1,6 +1,5 @@
-// One device of the read cache: its account, shared by all processes, and its free space.
-//
-// Thread-safe. `open` blocks on metadata; `take` sometimes blocks to ask for the device's free space.
+// One device of the read cache: its account, shared by all processes, and its free space. Thread-safe. `open` blocks on
+// metadata; `take` sometimes blocks to ask for the device's free space.
 #pragma once
 
 #include <algorithm>
@@ -32,11 +31,9 @@ struct AccountView {
 
 class Device {
   public:
-    // Opens or makes the account in `folder`, which the caller has locked. Errors: of the staging area; kCorrupt: the
-    // file is no account.
+    // The caller has locked `folder`. Errors: of the staging area; kCorrupt: the file is no account.
     [[nodiscard]] static Result<std::unique_ptr<Device>> open(io::Directory& folder, DeviceLimits limits);
 
-    // Returns false if the account or the device has no room.
     [[nodiscard]] bool take(std::uint64_t bytes) noexcept;
     void give_back(std::uint64_t bytes) noexcept;
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
@@ -44,14 +41,12 @@ class Device {
     [[nodiscard]] std::uint64_t room_bytes() const noexcept {
         return limits_.capacity_bytes - std::min(stored_bytes(), limits_.capacity_bytes);
     }
-    // The used part of the capacity.
     [[nodiscard]] double use() const noexcept {
         return static_cast<double>(stored_bytes()) / static_cast<double>(limits_.capacity_bytes);
     }
     // Sets the sum to `counted`, unless it is not `stored` any more.
     void set_stored(std::uint64_t stored, std::uint64_t counted) noexcept;
-    // Returns false while another process counts. After true, others see the count until `end_count`, for at most ten
-    // seconds.
+    // False: another process counts. After true, others see the count until `end_count`, for at most ten seconds.
     [[nodiscard]] bool begin_count(std::uint64_t now_ns) noexcept;
     void end_count() noexcept;
 

@@ -1,6 +1,5 @@
-// Makes a store's devices from option `nls`: their limits, and the part folders of the further ones.
-//
-// Thread-safe. Blocks on metadata of the devices.
+// Makes a store's devices from option `nls`: their limits, and the part folders of the further ones. Thread-safe.
+// Blocks on metadata of the devices.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,7 @@
 
 namespace forebay::cache {
 
-// Adds the limits of the folder `cache` at `path`, and the further devices. Leaves out unusable ones; returns the last
-// one's error.
+// Adds the folder `cache` at `path`, and the usable further devices. Returns the error of the last unusable one.
 Status add_devices(StoreSetup& setup, const Options& options, const std::string& path);
 
 // Removes part folders in `cache` whose first device has no cache. Returns the number of files with bytes.

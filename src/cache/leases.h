@@ -1,9 +1,8 @@
-// Attribute leases: small files that a process may reopen without asking their file system (docs/read-cache.md,
-// "Attribute leases").
+// Attribute leases: small files that a process may reopen without asking their file system (docs/read-cache.md).
 //
-// A lease is the version of a path at this process's last comparison. It is valid for the time in option `revalidate`,
-// for the effective user and group of then. The table is bounded and drops the least recently used leases.
-// Thread-safe. In a forked child the table is empty, and no call waits for the parent's lock. Nothing blocks.
+// A lease is the version of a path at this process's last comparison, valid for the time in option `revalidate` and for
+// the effective user and group of then. The table is bounded and drops the least recently used leases. Thread-safe. In
+// a forked child it is empty, and no call waits for the parent's lock. Nothing blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -35,16 +34,12 @@ class Leases {
     explicit Leases(std::uint64_t lasts_ns, std::uint64_t bytes_max = kBytesMax);
 
     [[nodiscard]] bool enabled() const noexcept { return lasts_ns_ > 0; }
-    // The valid lease of the path.
     [[nodiscard]] std::optional<Lease> find(const std::string& path, std::uint64_t now_ns);
-    // Replaces the path's lease, and drops leases of the file's other versions. After std::bad_alloc the path has no
-    // lease.
+    // Also drops leases of the file's other versions. After std::bad_alloc the path has no lease.
     void keep(const std::string& path, const Lease& lease);
     void drop(const std::string& path) noexcept;
-    // Drops the leases of all paths of the file.
     void drop(const io::Identity& identity) noexcept;
 
-    // For tests.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
   private:

@@ -1,9 +1,7 @@
 // Decides from the opens of small files whether copies of them would pay (cache/small_files.h).
 //
-// Replicas serve programs that open few files. After more than `kFew` opens of small files, copies pay at once if the
-// user asked for a cache. Otherwise they pay once more than half of a window of 64 opens were of versions opened
-// before.
-// Pure; not thread-safe. Memory: 128 KiB, after `kFew` opens.
+// After more than `kFew` opens of small files, copies pay at once if the user asked for a cache. Otherwise more than
+// half of a window of 64 opens must repeat a version. Pure; not thread-safe. Memory: 128 KiB, after `kFew` opens.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +14,7 @@ class ManyFiles {
     static constexpr std::uint64_t kFew = 64;
     static constexpr std::uint64_t kWindow = 64;
 
-    // Notes an open; `hash` is of the version. Returns whether copies pay. May throw std::bad_alloc.
+    // `hash` is of the version. True if copies pay. May throw std::bad_alloc.
     [[nodiscard]] bool note(std::uint64_t hash, bool asked);
 
   private:

@@ -64,7 +64,6 @@ void NextUses::forget_late(std::uint64_t number, Unit& unit) noexcept {
     set_key(number, unit);
 }
 
-// Allocates nothing: reuses the set's node.
 void NextUses::set_key(std::uint64_t number, Unit& unit) noexcept {
     if (unit.stored == 0) return;
     const std::uint64_t key = next(number, unit.stored);

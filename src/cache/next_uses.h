@@ -1,7 +1,5 @@
-// The next uses of a file's units in a known order of reads, and the stored unit that is used last.
-//
-// Pure; not thread-safe. The caller reports the order, reads, and stored units. Positions count the ranges of the
-// order. docs/read-cache.md, "What is read again".
+// The next uses of a file's units in a known order of reads, and the stored unit that is used last (docs/read-cache.md,
+// "What is read again"). Positions count the ranges of the order. Pure; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,12 +23,10 @@ class NextUses {
 
     // Appends a range to the order; ignores it beyond the limit of uses. May throw std::bad_alloc.
     void add(ByteRange range);
-    // The program reads `range`: drops the first uses of its blocks.
     void note_read(ByteRange range) noexcept;
 
     // The position of the next use of any of these blocks of the unit, or kNever.
     [[nodiscard]] std::uint64_t next(std::uint64_t unit, std::uint64_t blocks) const noexcept;
-    // True if the order has at least two uses of these blocks.
     [[nodiscard]] bool is_reused(std::uint64_t unit, std::uint64_t blocks) const noexcept;
 
     // Adds stored blocks of the unit. May throw std::bad_alloc.

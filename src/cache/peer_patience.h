@@ -1,8 +1,8 @@
 // The time to wait for a peer, and when to ask it again after it was late.
 //
 // Vain waits may cost the time that answers have saved, and once a small sum. So all questions together take no longer
-// than reading the file. After each late answer the peer is skipped for twice as many questions. A peer that answers
-// but still reads its bytes is waited for from savings only. Pure; not thread-safe.
+// than reading the file. After each late answer twice as many questions skip the peer. While it still reads its bytes,
+// only savings are spent on waiting. Pure; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,6 @@ class PeerPatience {
     [[nodiscard]] std::uint64_t wait_ns(std::uint64_t cost_ns = 0) const noexcept {
         return std::min(balance_ns_, std::max(kExtraMaxNs, 2 * cost_ns));
     }
-    // A wait for bytes was in vain.
     void waited(std::uint64_t took_ns) noexcept { spend(took_ns); }
     void answered(std::uint64_t cost_ns, std::uint64_t took_ns) noexcept {
         if (took_ns <= cost_ns) balance_ns_ = std::min(balance_ns_ + (cost_ns - took_ns), kBalanceMaxNs);

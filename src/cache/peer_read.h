@@ -1,7 +1,6 @@
-// A miss of a file that other nodes read too: takes bytes from peers, and the rest from the file.
-//
-// It first reads the parts that no peer announced, while the peers get theirs. Parts that a peer does not give in time
-// come from the file. Thread-safety and blocking: as Peers, and as the file.
+// A miss of a file that other nodes read too. It first reads the parts that no peer announced, while the peers get
+// theirs. Parts that a peer does not give in time come from the file. Thread-safety and blocking: as Peers, and as the
+// file.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +20,23 @@ struct PeerRead {
     std::uint64_t late = 0;           // questions without an answer in time
 };
 
-// Reads the file, and estimates the time of a read.
 struct PeerReadSource {
     std::function<Result<std::size_t>(std::uint64_t offset, io::MutableBytes into)> read;
     std::function<std::uint64_t(std::uint64_t bytes)> cost_ns;
     std::uint64_t (*steady_ns)() noexcept;
 };
 
-// Fills `into` with `whole`, in whole pieces that this node is about to store; `asked` is the requested part. Returns
-// the bytes before the end of the file, or the file's error.
+// `whole`: whole pieces that this node is about to store; `asked`: the requested part. Returns the bytes before the end
+// of the file, or the file's error.
 [[nodiscard]] Result<std::size_t> read_with_peers(Peers& peers, const PeerReadSource& source, ByteRange whole,
                                                   ByteRange asked, io::MutableBytes into, PeerRead& done);
 
-// Announces that this node is about to read `ahead`. Returns the parts that no other node announced. The caller takes
-// back parts that it does not read, unless it had announced them before (kSelf).
+// Announces `ahead`, and returns the parts that no other node announced. The caller takes back parts that it does not
+// read, unless it had announced them before (kSelf).
 [[nodiscard]] std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done);
 
-// Returns the parts of `wanted` that this node prefetches: those of its home that no other node announced. Announces
-// them. A late answer counts as no announcement.
+// Announces and returns the parts of `wanted` whose home is here and that no other node announced. A late answer: none
+// did.
 [[nodiscard]] std::vector<ByteRange> tell_prefetch(Peers& peers, ByteRange wanted, std::uint64_t file_bytes,
                                                    const std::function<std::uint64_t(std::uint64_t bytes)>& cost_ns,
                                                    PeerRead& done);

@@ -1,8 +1,7 @@
 // A copy of another node's presence map: tells whether blocks are present, and whether bytes are those blocks.
 //
-// The network reads the map without a lock, in this order: `first`, the bytes, `second`. Equal generations of a unit in
-// both mean that no block was removed in between (presence.h). The checksum of each block also detects bytes that a
-// failing device or network changed. Pure.
+// The network reads the map without a lock: `first`, the bytes, `second`. If a unit's generations are equal, no block
+// was removed in between (presence.h). Checksums also detect changes by a failing device or network. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,6 @@
 
 namespace forebay::cache {
 
-// A copied UnitEntry.
 struct PeerEntry {
     std::uint64_t present = 0;
     std::uint32_t generation = 0, owner = 0;
@@ -39,7 +37,6 @@ struct PeerView {
         }
         return true;
     }
-    // True if nothing of `first` was removed since.
     [[nodiscard]] bool still(const PeerView& first) const noexcept {
         if (state != MapState::kValid || !all_present()) return false;
         for (std::size_t i = 0; i < entries.size(); ++i)
@@ -48,7 +45,6 @@ struct PeerView {
     }
 };
 
-// Returns true if each block of `bytes` has its checksum in `checksums`.
 [[nodiscard]] bool fit(io::Bytes bytes, std::span<const std::uint32_t> checksums) noexcept;
 
 }   // namespace forebay::cache

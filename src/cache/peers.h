@@ -1,10 +1,8 @@
 // The nodes that read a file through their caches together with this one.
 //
 // Each node announces bytes before it reads them from the file, so all nodes together read the file once. Later nodes
-// learn the last announcer, and get the bytes from it. No node waits longer than reading the file would take, so any
-// answer may be kLate. docs/read-cache.md, "From other nodes".
-//
-// Correctness does not depend on peers: their bytes are checked, and the file has the rest. Thread-safety: only the
+// get the bytes from the last announcer, but wait no longer than reading the file would take: any answer may be kLate.
+// docs/read-cache.md, "From other nodes". Peers' bytes are checked, and the file has the rest. Thread-safety: only the
 // program's thread, where `usable` allows it, calls peers that join an open file, one call at a time. Any thread and
 // forked children may call peers that a file is opened with (FindPeers). Nothing throws.
 #pragma once
@@ -35,7 +33,6 @@ class Peers {
     static constexpr Node kNobody = UINT32_MAX;
     static constexpr Node kSelf = UINT32_MAX - 1;   // this node
     [[nodiscard]] static constexpr bool is_other(Node node) noexcept { return node < kSelf; }
-    // A range and its last announcer.
     struct Run {
         ByteRange range;
         Node holder = kNobody;
@@ -57,8 +54,7 @@ class Peers {
     [[nodiscard]] virtual bool usable() noexcept = 0;
     // The granularity of announced ranges: whole blocks, and whole parts of a unit.
     [[nodiscard]] virtual std::uint64_t piece_bytes() const noexcept = 0;
-    // A holder of claims within one such stretch never waits for a node that waits for another stretch. 0: claims may
-    // go beyond.
+    // A holder of claims within one such stretch never waits for a node that waits for another one. 0: no limit.
     [[nodiscard]] virtual std::uint64_t claim_within() const noexcept { return 0; }
     // Where this node begins to read ahead; different on each node.
     [[nodiscard]] virtual std::uint64_t first_byte() const noexcept = 0;
@@ -74,13 +70,12 @@ class Peers {
     // Fills `into` with `blocks`, whole blocks of the file. `into` is valid after kYes only.
     [[nodiscard]] virtual PeerAnswer read(Node holder, ByteRange blocks, io::MutableBytes into,
                                           std::uint64_t cost_ns) noexcept = 0;
-    // Serves other nodes' questions and late answers. Does not wait.
+    // Does not wait.
     virtual void help() noexcept = 0;
     // The last call: this node closes the file. Others may go on asking. Does not wait.
     virtual void leave() noexcept = 0;
 };
 
-// A file for which peers are wanted.
 struct PeersWanted {
     Version version;
     std::string path;      // of the file

@@ -21,7 +21,6 @@ static_assert(offsetof(PresenceHeader, device_bytes) == 256);
 static_assert(sizeof(PresenceHeader) <= kMapHeaderBytes);
 static_assert(sizeof(Version) == 56);
 
-// A checksum of the fields that never change.
 std::uint64_t seal_of(const PresenceHeader& header) noexcept {
     std::array<std::byte, offsetof(PresenceHeader, checksum)> bytes{};
     const std::uint64_t magic = kPresenceMagic;

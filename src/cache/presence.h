@@ -1,10 +1,9 @@
 // The presence map: tells which blocks of a source file are complete in its replica, in memory shared by processes.
 //
 // docs/cache-format.md is the specification. Pure except for the given memory; opens, maps and locks nothing. Decoders
-// accept hostile input. Thread-safe, also between processes. Nothing blocks.
-//
-// After a restart of the machine stored blocks are doubtful: bits, checksums and bytes reached the device in any order.
-// They count again after a comparison of their checksums.
+// accept hostile input. Thread-safe, also between processes. Nothing blocks. After a restart of the machine stored
+// blocks are doubtful, as bits, checksums and bytes reached the device in any order, until their checksums were
+// compared.
 //
 // Invariants
 //   1. A set bit means that the replica has the block's bytes, of the version in the header.
@@ -35,8 +34,7 @@ inline constexpr std::uint32_t kDevicesMax = 32;   // of one cache, with the fir
 inline constexpr std::uint32_t kOwnersMax = 4095;
 inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader::flags
 
-// A file at one moment. Equal versions have equal bytes if the later of the two times is older than a tick of the file
-// system's clock.
+// Equal versions have equal bytes if the later of the two times is older than a tick of the file system's clock.
 struct Version {
     io::Identity identity;
     std::uint64_t born_ns = 0, generation = 0;   // 0: unknown
@@ -93,19 +91,15 @@ inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
 [[nodiscard]] constexpr std::uint64_t checksums_offset(std::uint64_t source_bytes) noexcept {
     return (entry_offset(units_of(source_bytes)) + kMapHeaderBytes - 1) / kMapHeaderBytes * kMapHeaderBytes;
 }
-// The checksum of a block's bytes in the map.
 [[nodiscard]] std::uint32_t block_checksum(io::Bytes block) noexcept;
 
-// Blocks [first, end) of one unit, as bits.
 [[nodiscard]] constexpr std::uint64_t block_mask(std::uint64_t first, std::uint64_t end) noexcept {
     const std::uint64_t below_end = end >= kUnitBlocks ? ~std::uint64_t{0} : (std::uint64_t{1} << end) - 1;
     return first >= kUnitBlocks ? 0 : below_end & ~((std::uint64_t{1} << first) - 1);
 }
-// The bytes of as many blocks as bits are set.
 [[nodiscard]] constexpr std::uint64_t bytes_of_blocks(std::uint64_t blocks) noexcept {
     return static_cast<std::uint64_t>(std::popcount(blocks)) * kBlockBytes;
 }
-// The blocks of unit `unit` that `range` touches.
 [[nodiscard]] constexpr std::uint64_t touched_blocks(std::uint64_t unit, ByteRange range) noexcept {
     const std::uint64_t begin = unit * kUnitBytes;
     if (range.end <= begin || range.begin >= begin + kUnitBytes || range.begin >= range.end) return 0;
@@ -126,7 +120,6 @@ class Presence {
 
     [[nodiscard]] PresenceHeader& header() const noexcept { return *header_; }
     [[nodiscard]] std::uint64_t units() const noexcept { return units_.size(); }
-    // True if units may lie on further devices.
     [[nodiscard]] bool spreads() const noexcept { return header_->version == kSpreadVersion; }
     // Allows that. No other process may map the file.
     void spread() const noexcept;
@@ -147,8 +140,8 @@ class Presence {
     // Called by the owner after the blocks were compared and published, or dropped. Returns the doubtful ones.
     std::uint64_t end_doubt(std::uint64_t unit) const noexcept { return units_[unit].doubtful.exchange(0); }
 
-    // Call before the stored bytes are subtracted from the account: a process that stores meanwhile adds its bytes
-    // first, and then sees this state.
+    // Call before the stored bytes are subtracted: a process that stores meanwhile adds its bytes first, then sees
+    // this.
     void make_void() const noexcept { header_->state.store(MapState::kVoid); }
     // Checks that a header is complete, of this version and undamaged. Does not check its size.
     [[nodiscard]] static Status check(const PresenceHeader& header);
@@ -175,8 +168,8 @@ class Presence {
     [[nodiscard]] bool claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept;
     // Claims a unit whose owner is `dead`, likewise.
     [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept;
-    // Frees the units of a dead process when a new one takes its number. Needs the lock of the replica's folder, as
-    // `take_over` does; otherwise a process could take a unit from the new owner.
+    // Frees a dead process's units when a new one takes its number. Needs the folder's lock, as `take_over` does: else
+    // a process could take a unit from the new owner.
     void forget_owner(std::uint32_t number) const noexcept;
     // Called by the owner; wakes waiting processes.
     void give_up(std::uint64_t unit) const noexcept;
@@ -194,8 +187,7 @@ class Presence {
 
   private:
     static constexpr std::uint32_t kDeviceShift = 24, kOwnerMask = 0xffff;
-    // Replaces `owner` by `next`; the device stays. Returns false if the unit has another owner, and puts it into
-    // `owner`.
+    // The device stays. False: the unit has another owner, which is put into `owner`.
     [[nodiscard]] bool change_owner(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept;
 
     Presence(PresenceHeader* header, std::span<UnitEntry> units, std::span<std::atomic<std::uint32_t>> checksums)

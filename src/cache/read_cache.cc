@@ -31,8 +31,7 @@ constexpr std::size_t kWrittenMax = 1024;            // files; older ones are fo
 constexpr std::uint64_t kSecond = 1'000'000'000;
 // The time after which a reader that keeps its file open learns of a change.
 constexpr std::uint64_t kLookBehindNs = 5 * kSecond;
-// Without a request of the user, files are stored only long after their last change: clocks in a cluster differ by
-// seconds, and servers and clients may report old times.
+// Without a request of the user: clocks in a cluster differ by seconds, and servers and clients may report old times.
 constexpr std::uint64_t kUnaskedYoungNs = 61 * kSecond;
 constexpr std::uint64_t kUnaskedSampleShare = 2;
 constexpr std::chrono::milliseconds kUnaskedCloseMax{1000};
@@ -41,12 +40,11 @@ constexpr std::uint64_t kPendingMax = 64 << 20;   // bytes read and not stored, 
 constexpr std::size_t kTrialsMax = 512;           // files whose earlier opens are remembered
 constexpr std::size_t kOpenedMax = 1024;          // files that may have a temporal replica to remove at the end
 constexpr std::size_t kKeptMax = 64;              // replicas of closed files
-// For another node's program it is better to wait for a fetch on this node than to read twice; for a program here it is
-// better not to wait.
+// Another node's program waits for a fetch on this node rather than read twice; a program here does not wait.
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
-// Changes of equal size within this time may not show in a file's times: clock ticks, clock differences, and the
-// longest time for which NFS caches attributes.
+// Changes of equal size may not show in a file's times for so long: clock ticks, clock differences, NFS attribute
+// caches.
 constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
     switch (times) {
         case io::TimesKind::kExact: return 2 * kSecond;
@@ -247,7 +245,6 @@ CachePolicy ReadCache::policy_of_small(const io::FileTraits& traits) const noexc
     return policy;
 }
 
-// A failed open is not repeated.
 std::shared_ptr<SmallFiles> ReadCache::small_files() {
     if (!open_store()) return nullptr;
     const std::lock_guard lock(store_mutex_);
@@ -256,7 +253,6 @@ std::shared_ptr<SmallFiles> ReadCache::small_files() {
     return small_files_;
 }
 
-// The trial of this and earlier opens of the file.
 std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
     const std::lock_guard lock(mutex_);
     if (trials_.size() == kTrialsMax && !trials_.contains(version.identity)) trials_.clear();
@@ -395,7 +391,6 @@ std::shared_ptr<Replica> ReadCache::take_kept(const Version& version) {
     return found;
 }
 
-// The cache is full: kept replicas may be removed.
 void ReadCache::let_go() noexcept {
     std::vector<std::shared_ptr<Replica>> gone;   // allocates nothing, unlike a deque
     const std::lock_guard lock(mutex_);

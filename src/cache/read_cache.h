@@ -1,12 +1,10 @@
 // The read cache of one process: chooses the files that are read through it, and has their common state.
 //
-// With option `read_cache` it caches regular files whose file system is not known to be local, where a replica would be
-// a second copy at the same speed. With `auto` a file starts on trial, and the cache gives no warnings. Errors of the
-// cache are no errors of a read: it reads the file, counts the reason, and with `on` warns of a fault once.
-// docs/read-cache.md.
-//
-// Thread-safe. `open` blocks on metadata of the file and of the staging area. A forked child makes a cache of its own;
-// the inherited one still serves files that were open.
+// With option `read_cache` it caches regular files whose file system is not known to be local. With `auto` a file
+// starts on trial, and the cache gives no warnings. Errors of the cache are no errors of a read: it reads the file,
+// counts the reason, and with `on` warns of a fault once (docs/read-cache.md). Thread-safe. `open` blocks on metadata
+// of the file and of the staging area. A forked child makes a cache of its own; the inherited one still serves files
+// that were open.
 #pragma once
 
 #include <chrono>
@@ -38,8 +36,8 @@ class ReadCache {
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
     struct Manner {
         bool judge_speed = true;   // false: store files even if their file system is fast
-        // For programs of other nodes, which read ahead themselves: fetches requested bytes only, and waits for others
-        // that fetch the same.
+        // For other nodes' programs, which read ahead themselves: fetches requested bytes only, and waits for equal
+        // fetches.
         bool for_others = false;
     };
     ReadCache(const Options& options, OpenArea open_area, Manner manner);
@@ -53,34 +51,31 @@ class ReadCache {
     ReadCache& operator=(const ReadCache&) = delete;
 
     // The file through which to read `source`, which is open for reading; null: read `source` itself. Sets `warning`
-    // once, for the user. Without `may_share` the file gets a replica of its own, for example because other nodes will
-    // join it. `leased` is a result of `leased` for the file; `source` need not be open then (io/descriptor.h).
+    // once, for the user. Without `may_share`, for files that other nodes join, the replica is its own. `leased` is a
+    // result of `leased` for the file; `source` need not be open then (io/descriptor.h).
     [[nodiscard]] std::shared_ptr<CachedFile> open(const std::shared_ptr<io::File>& source, std::string& warning,
                                                    bool may_share = true, LeasedFile* leased = nullptr) noexcept;
-    // The file at this complete path, if option `revalidate` allows an open without its file system and the node has
-    // all of its bytes. Null: open it. May throw std::bad_alloc. Blocks on the staging area.
+    // The file at this complete path, if option `revalidate` allows that and the node has all of it. Null: open the
+    // file. May throw std::bad_alloc. Blocks on the staging area.
     [[nodiscard]] std::unique_ptr<LeasedFile> leased(const std::string& path);
     [[nodiscard]] bool has_leases() const noexcept { return leases_.enabled(); }
-    // Call when the program removes the path.
     void drop_lease(const std::string& path) noexcept { leases_.drop(path); }
     // Prefetches an opened file, after other nodes joined, if option `prefetch` says so.
     void prefetch_opened(CachedFile& file) noexcept;
     // Compares the version at a further open of a file of this process, if option `revalidate` says so.
     void opened_again(CachedFile& file) noexcept;
     void note_closed(const CachedFile& file) noexcept;
-    // Call before the file is written. Voids its replica on this node; no process stores bytes of it while the returned
-    // lock lives. Null: the file is never cached, or the staging area failed. Does nothing with option `read_cache`
-    // off.
+    // Call before the file is written. Voids its replica on this node; no process stores its bytes while the lock
+    // lives. Null: never cached, the staging area failed, or option `read_cache` is off.
     [[nodiscard]] std::unique_ptr<io::Lock> begin_writing(io::File& target) noexcept;
 
-    // The totals of the closed files and of `open`.
     [[nodiscard]] CacheTotals totals(CountedFiles::Open open = {}) const { return counted_.totals(open); }
     // The totals by path. The first 1000 paths have a name; the empty path has the sum of the others.
     [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(CountedFiles::Open open = {}) const {
         return counted_.totals_by_path(open);
     }
-    // Stops storing and reading ahead. Returns false if a thread is still in a call of the source or the staging area
-    // at `until`; this must then stay to the end of the process.
+    // Stops storing and reading ahead. False: at `until` a thread is still in a call of the source or the staging area;
+    // this must then stay to the end of the process.
     [[nodiscard]] bool stop(std::chrono::steady_clock::time_point until);
     // For a forked child, first of all: the threads belong to the parent.
     void forget_threads() noexcept { tasks_.forget_threads(); }
@@ -103,14 +98,12 @@ class ReadCache {
                                               CachedFile::Cause cause);
     [[nodiscard]] std::shared_ptr<SharedTrial> trial_of(const Version& version);
     [[nodiscard]] bool has_replica(const io::Identity& identity) const;
-    // True if the user asked for a cache of all files.
     [[nodiscard]] bool asked() const noexcept { return options_.read_cache == ReadCacheMode::kOn; }
     [[nodiscard]] bool is_permanent() const noexcept {
         return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
     }
     void keep(const CachedFile& file) noexcept;
-    // For `leave_replicas`: a worker's replicas stay for later workers of its parent, which removes them
-    // (Keeping::parent).
+    // A worker's replicas stay for later workers of its parent, which removes them (Keeping::parent).
     void note_opened(const io::Identity& identity);
     void leave_replicas() noexcept;
     void note_written(const io::Identity& identity);

@@ -33,8 +33,7 @@ Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File
         label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), own.device, own.inode);
 }
 
-// A forked child does not own the number, and its parent may still use the replica. Without the folder's lock the
-// number's file stays, without meaning.
+// A forked child does not own the number. Without the folder's lock the number's file stays, without meaning.
 Replica::~Replica() {
     if (number_ == 0 || inherited()) return;
     const bool temporal = !lost() && (map_.header().flags.load() & kPermanent) == 0;
@@ -142,8 +141,7 @@ std::optional<Replica::Claim> Replica::claim(const std::shared_ptr<Replica>& rep
     return std::nullopt;
 }
 
-// Under the folder's lock no process can take the dead one's number. Does not wait for the lock: the unit is requested
-// again.
+// Under the folder's lock no process can take the dead one's number. Does not wait: the unit is requested again.
 bool Replica::take_over(std::uint64_t unit, std::uint32_t dead) {
     const std::string name = owner_file(dead);
     const auto is_dead = [&] {

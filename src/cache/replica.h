@@ -1,10 +1,9 @@
 // The replica of one source file on the staging area, as one process uses it.
 //
-// It has a sparse file of the source's size on each device of the cache, and the presence map that all processes of the
-// node share (presence.h). Reads take no lock and no memory. A process claims a unit before it stores. A claim ends
-// with its object and with the process; other processes take over a dead one's claims. After a crash at any instant all
-// blocks that count are complete. Thread-safe. Blocks on the staging area; `await` up to its limit. replica_open.cc
-// opens replicas, and replica_verify.cc compares them.
+// A sparse file of the source's size on each device of the cache, and the presence map that the node's processes share
+// (presence.h). Reads take no lock and no memory. A process claims a unit before it stores. A claim ends with its
+// object and with the process; other processes take over a dead one's claims. After a crash at any instant all blocks
+// that count are complete. Thread-safe. Blocks on the staging area; `await` up to its limit.
 #pragma once
 
 #include <chrono>
@@ -28,7 +27,7 @@ namespace forebay::cache {
 class Account {
   public:
     virtual ~Account() = default;
-    // Takes bytes on the first device. Returns false without room.
+    // False: the first device has no room.
     [[nodiscard]] virtual bool take(std::uint64_t bytes) noexcept = 0;
     virtual void give_back(std::uint64_t bytes) noexcept = 0;
     [[nodiscard]] virtual bool take_on(std::uint32_t device, std::uint64_t bytes) noexcept {
@@ -53,12 +52,11 @@ inline constexpr std::string_view kWriterPrefix = "writer-";
 inline constexpr const char* kSourceFile = "source";
 inline constexpr std::size_t kSourcePathMax = 4096;
 
-// How a new replica is kept.
 struct Keeping {
     std::string path{};      // of the source; empty: unknown
     bool permanent = true;   // false: removed when unused; an existing permanent one stays permanent
-    // Makes an unused replica anew. Its file system may have been unmounted, and another one may have its numbers and
-    // times. A file system stays mounted while a process has a file of it open.
+    // Makes an unused replica anew: its file system may have been unmounted, and another one have its numbers and
+    // times. It stays mounted while a process has a file of it open.
     bool only_in_use = false;
     // Keeps a temporal replica while this process runs: its later workers may read the file too.
     std::optional<area::ProcessIdentity> parent{};
@@ -105,13 +103,11 @@ class Replica {
     [[nodiscard]] bool is_pinned() const noexcept { return (map_.header().flags.load() & kPinned) != 0; }
     // True if another process has it open, or if that is unknown. Blocks on the staging area.
     [[nodiscard]] bool has_other_users() const noexcept;
-    // A pinned replica stays when the cache is full.
     void set_pinned(bool pinned) noexcept {
         if (pinned) map_.header().flags.fetch_or(kPinned);
         else map_.header().flags.fetch_and(~kPinned);
     }
-    // For remote readers: the map's memory, and a new mapping of the bytes. kUnsupported: the bytes are on several
-    // devices.
+    // For remote readers: the map, and a new mapping of the bytes. kUnsupported: the bytes are on several devices.
     [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
     [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const;
 
@@ -120,7 +116,6 @@ class Replica {
     // The offset of the first present block from `offset` on, at most `end`.
     [[nodiscard]] std::uint64_t end_of_gap(std::uint64_t offset, std::uint64_t end) const noexcept;
 
-    // The right to change one unit.
     class Claim {
       public:
         Claim(std::shared_ptr<Replica> replica, std::uint64_t unit) noexcept
@@ -137,24 +132,23 @@ class Replica {
         std::shared_ptr<Replica> replica_;
         std::uint64_t unit_;
     };
-    // Claims a unit, also from a dead process. None: another owner has it, or this is a forked child, whose number is
-    // its parent's.
+    // Also from a dead process. None: another owner has it, or this is a forked child, whose number is its parent's.
     [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
 
-    // Stores and publishes the whole blocks of `bytes` in the claimed unit (the last block ends with the file).
-    // kNoSpace: the account or the device is full.
+    // Stores and publishes the whole blocks of `bytes` (the last ends with the file). kNoSpace: account or device is
+    // full.
     Status store(const Claim& claim, std::uint64_t offset, io::Bytes bytes);
-    // Removes the claimed unit's blocks and frees their space. Returns their bytes.
+    // Returns the bytes freed.
     Result<std::uint64_t> evict(const Claim& claim);
-    // Removes blocks of the claimed unit whose checksum is wrong, or that differ from `source`, if given. Error:
-    // reading the source.
+    // Removes the unit's blocks whose checksum is wrong, or that differ from `source`, if given. Error: reading the
+    // source.
     struct Verified {
         std::uint64_t checked_bytes = 0, damaged_bytes = 0, different_bytes = 0;
     };
     Result<Verified> verify(const Claim& claim, io::File* source = nullptr);
 
-    // Compares blocks from before a restart, in the unit of `offset`, with their checksums, and publishes those that
-    // match. Returns false if none were published. Blocks on a read of the staging area.
+    // Compares blocks from before a restart, in the unit of `offset`, with their checksums, and publishes matching
+    // ones. False: none matched. Blocks on a read of the staging area.
     static bool revive(const std::shared_ptr<Replica>& replica, std::uint64_t offset);
 
     // For `await`: a count of arrivals.
@@ -176,26 +170,20 @@ class Replica {
     [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead);
     // Subtracts bytes and gives them back to the account, unless that was done when the replica became void.
     void uncount(std::uint64_t bytes, std::uint32_t device) noexcept;
-    // The blocks of a unit that this process can read.
     [[nodiscard]] std::uint64_t readable(std::uint64_t unit) const noexcept {
         const std::uint64_t present = map_.present(unit);
         return parts_.usable(map_.device_of(unit)) ? present : 0;
     }
-    // The blocks of a claimed unit to store, and their bytes.
     struct Piece {
         std::uint64_t unit = 0, first = 0, end = 0, offset = 0;
         io::Bytes bytes;
     };
-    // Stores missing blocks on the unit's device. Moves the unit to another device with room if its own is full or
-    // failed.
+    // Moves the unit to another device with room if its own is full or failed.
     [[nodiscard]] Status store_piece(const Piece& piece);
     [[nodiscard]] Status write_piece(const Piece& piece, std::uint32_t device, std::uint64_t taken);
-    // Removes the unit's blocks before it moves to another device.
     void leave_device(std::uint64_t unit, std::uint32_t device) noexcept;
-    // The end of the present blocks from `at`, within the unit.
     [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
     [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
-    // True in a forked child of the process that opened the replica.
     [[nodiscard]] bool inherited() const noexcept { return io::forks_so_far() != forks_; }
     // Notes a failure of one device. A lack of descriptors is none: the next call may have one.
     Status fail(Status why, std::uint32_t device) noexcept {

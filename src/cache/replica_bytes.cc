@@ -62,7 +62,6 @@ void ReplicaBytes::give_back() noexcept {
     if (state_.fetch_or(kGoing, std::memory_order_acq_rel) == kKept) close_kept();
 }
 
-// Later reads do not use it.
 void ReplicaBytes::close_kept() noexcept {
     std::uint32_t unused = kKept | kGoing;
     if (state_.compare_exchange_strong(unused, kGoing, std::memory_order_acq_rel)) kept_.reset();

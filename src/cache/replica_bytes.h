@@ -1,9 +1,9 @@
 // The file with the bytes of a replica, for reads and changes by one process.
 //
 // It holds a descriptor during calls only, unless the process has enough of them (io/spare_descriptors.h). By then its
-// name may lead to another replica, even of the same inode number. But the map of a replica is void before its file
-// goes. So a reader checks the map after it read the bytes, and a writer after it opened the file.
-// Thread-safe; reads take no lock while a descriptor is kept. Not for forked children. Blocks on the staging area.
+// name may lead to another replica, even of the same inode number. But the map is void before the file goes. So a
+// reader checks the map after it read, and a writer after it opened. Thread-safe; reads take no lock while a descriptor
+// is kept. Not for forked children. Blocks on the staging area.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,6 @@ class ReplicaBytes final : private io::SpareDescriptor {
     ReplicaBytes(const ReplicaBytes&) = delete;
     ReplicaBytes& operator=(const ReplicaBytes&) = delete;
 
-    // Zeros if unknown.
     [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
     [[nodiscard]] Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into);
     // Opens the file for a change. kNotFound: another file has its name.

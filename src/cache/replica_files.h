@@ -16,7 +16,6 @@ inline constexpr std::string_view kOwnerPrefix = "owner-";
 inline constexpr std::string_view kParentPrefix = "parent-";
 inline constexpr std::chrono::milliseconds kFolderPatience{500};
 
-// The file that the owner with this number locks.
 [[nodiscard]] inline std::string owner_file(std::uint32_t number) {
     return std::string(kOwnerPrefix) + std::to_string(number);
 }

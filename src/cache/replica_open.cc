@@ -18,7 +18,6 @@ Status too_many_maps() {
     return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
 }
 
-// Removes the files. If one stays, a new replica cannot be made.
 void remove_both(io::Directory& folder) {
     (void)folder.remove_file(kPresenceFile);
     (void)folder.remove_file(kReplicaFile);
@@ -80,7 +79,7 @@ Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t
     return opened;
 }
 
-// Writes the path for people. Errors do not count.
+// Errors do not count.
 void note_source(io::Directory& folder, std::string_view path) {
     if (path.empty() || path.size() > kSourcePathMax) return;
     if (const auto file = folder.open_file(kSourceFile, io::OpenMode::kCreateNew))
@@ -154,7 +153,6 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
                                       std::move(there.value().mapping), map.value(), std::move(account)));
         } else if (map) {
-            // Tells processes that still read it.
             map.value().make_void();
             remove_parts(map.value().header(), *account);
             flags |= map.value().header().flags.load() & kPinned;   // the pin is the file's, not the version's

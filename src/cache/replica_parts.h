@@ -1,7 +1,7 @@
-// The files with the bytes of one replica, one on each device, for reads and changes by one process.
+// The files with the bytes of one replica, one on each device (docs/cache-format.md, "Further devices").
 //
-// Device 0 has the replica's folder; docs/cache-format.md, "Further devices", describes the others. A device whose file
-// fails counts as failed for this process and this replica. Thread-safe, but `add` comes first. Blocks as ReplicaBytes.
+// Device 0 has the replica's folder. A device whose file fails counts as failed for this process and this replica.
+// Thread-safe, but `add` comes first. Blocks as ReplicaBytes.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct PartFolder {
     std::shared_ptr<io::Directory> folder;
 };
 
-// The name of a replica's folder: "<device>-<inode>", in hexadecimal.
+// "<device>-<inode>", in hexadecimal.
 [[nodiscard]] std::string replica_name(const io::Identity& identity);
 // The name of a replica's file in a part folder; `made_ns` is that of its map.
 [[nodiscard]] std::string part_name(const io::Identity& source, std::uint64_t made_ns);
@@ -39,14 +39,12 @@ class ReplicaParts {
     [[nodiscard]] bool has(std::uint32_t device) const noexcept {
         return device < kDevicesMax && (opened_ >> device & 1) != 0;
     }
-    // A bit for each usable device.
     [[nodiscard]] std::uint32_t usable() const noexcept { return opened_ & ~failed_.load(std::memory_order_relaxed); }
     [[nodiscard]] bool usable(std::uint32_t device) const noexcept {
         return device < kDevicesMax && (usable() >> device & 1) != 0;
     }
     // From now on the device is unusable.
     void fail(std::uint32_t device) noexcept;
-    // Returns true once after a failure.
     [[nodiscard]] bool take_fault() noexcept {
         return untold_.load(std::memory_order_relaxed) && untold_.exchange(false, std::memory_order_relaxed);
     }

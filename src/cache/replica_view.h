@@ -1,7 +1,5 @@
-// Views of replicas, for commands and the cleanup of the cache, read from the replicas' folders.
-//
-// No call changes or maps a file, so a damaged replica cannot fault. Thread-safe. Blocks on metadata of the staging
-// area.
+// Views of replicas, for commands and the cleanup of the cache. No call changes or maps a file, so a damaged replica
+// cannot fault. Thread-safe. Blocks on metadata of the staging area.
 #pragma once
 
 #include <array>
@@ -28,7 +26,6 @@ struct ReplicaView {
     // kNone: no map; kUnknown: the map is not of this version of the format.
     enum class State : std::uint8_t { kNone, kUnknown, kVoid, kValid } state = State::kNone;
 
-    // The bytes that the accounts count for the replica.
     [[nodiscard]] std::uint64_t bytes() const noexcept { return stored_bytes + map_bytes; }
     [[nodiscard]] std::uint64_t bytes_on(std::uint32_t device) const noexcept {
         return device_bytes[device] + (device == 0 ? map_bytes : 0);
@@ -42,11 +39,10 @@ struct ReplicaView {
 
 // True if a folder of this name may hold a replica. The cache removes no other folder.
 [[nodiscard]] bool is_replica_name(std::string_view name);
-// The replica in `folder`. `without_own`: `has_parent` ignores this process. Errors: of the staging area. A missing or
-// damaged map is no error.
+// `without_own`: `has_parent` ignores this process. Errors: of the staging area; a missing or damaged map is none.
 [[nodiscard]] Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
                                                bool without_own = false);
-// Views of the replicas in `cache`, without unreadable ones.
+// Without unreadable ones.
 [[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
 
 }   // namespace forebay::cache

@@ -11,8 +11,7 @@ namespace forebay::cache {
 
 namespace {
 
-// True for errors of an open that do not stop reads of an open file: the name leads elsewhere, permission was lost, or
-// no descriptor is free.
+// An open file stays readable: the name leads elsewhere, permission was lost, or no descriptor is free.
 bool only_opening_fails(int error) noexcept {
     switch (error) {
         case ESTALE:
@@ -93,7 +92,6 @@ bool SmallCopy::is_current(io::File& source, CacheCounters& counters) {
     return state_.load(std::memory_order_relaxed) == State::kHere;
 }
 
-// If the file does not answer, the program's own read reports it.
 void SmallCopy::look_again(io::File& source, CacheCounters& counters) {
     looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
     const auto state = source.state(io::File::Ask::kOfServer);

@@ -3,10 +3,8 @@
 // The first read brings all of it, from the ring of copies (cache/small_files.h) or with one request from the file, and
 // then puts it into the ring. Later reads make no system call. The version is compared after the content was read, and
 // by reads every `CachePolicy::look_every_ns` or `look_behind_ns`. After a change, in a forked child, and without
-// memory reads go to the file.
-//
-// A file that is opened by a lease (cache/leases.h) has all of its content from the beginning, also in a forked child,
-// and its source need not be open (io/descriptor.h). The content stays if the file is removed, as with an open file.
+// memory reads go to the file. A file opened by a lease (cache/leases.h) has all of its content from the beginning,
+// also in a forked child or after its removal. Its source need not be open (io/descriptor.h).
 //
 // Thread-safe: reads run concurrently; the first ones wait for the content. Blocks on the file and the staging area.
 #pragma once
@@ -39,8 +37,7 @@ class SmallCopy {
           forks_(io::forks_so_far()),
           looked_ns_(policy_.steady_ns()) {}
     ~SmallCopy();
-    // Opens by a lease, with all of the content. Null: the ring lacks it, or there is no memory. May throw
-    // std::bad_alloc. Blocks on the staging area.
+    // Null: the ring lacks the content, or there is no memory. May throw std::bad_alloc. Blocks on the staging area.
     [[nodiscard]] static std::unique_ptr<SmallCopy> by_lease(std::shared_ptr<SmallFiles> files, const Lease& lease,
                                                              const CachePolicy& policy, Leases& leases);
     SmallCopy(const SmallCopy&) = delete;
@@ -80,13 +77,11 @@ class SmallCopy {
     std::atomic<std::uint64_t> looked_ns_;
 };
 
-// The key in tables of open files of a file that was opened by a lease. Without a descriptor its inode number may be
-// reused, so the key has no device and no inode.
+// The key in tables of open files: without a descriptor the inode number may be reused, so it has no device and inode.
 [[nodiscard]] inline io::Identity identity_of_lease(const Version& version) noexcept {
     return {kOffsetMax, small_file_key(version)};
 }
 
-// An open that does not ask the file system.
 struct LeasedFile {
     std::string path;
     Lease lease;

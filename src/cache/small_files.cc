@@ -22,7 +22,6 @@ constexpr std::uint64_t kAlign = 64;               // of a copy's place in the r
 constexpr std::uint64_t kTakenAtOnce = 16 << 20;   // of the account
 constexpr int kReserveTries = 3;
 
-// The fields of a version, without padding between them.
 std::array<std::uint64_t, 7> words_of(const Version& version) noexcept {
     return {version.identity.device, version.identity.inode, version.born_ns, version.generation, version.size,
             version.modified_ns,     version.changed_ns};

@@ -1,12 +1,9 @@
-// The copies of small files on the staging area, all in one ring.
+// The copies of small files on the staging area, all in one ring (docs/cache-format.md, "Small files").
 //
-// A replica's folder, map, lock and number pay for large files only. A program that reads thousands of small ones keeps
-// whole copies here. `data` is a ring of bytes. `index` is a hash table with the place of each version's copy. A
-// new copy overwrites the oldest ones, so no copy is listed or removed singly. docs/cache-format.md, "Small files".
-//
-// The ring needs no lock. A copy counts only if its bytes match the checksum in its slot, which is seeded with the
-// version. Slots written by two processes at once, overwritten copies and incomplete ones fail that test: they are
-// misses, also after a crash.
+// A replica's folder, map, lock and number pay for large files only. `data` is a ring of bytes. `index` is a hash table
+// with the place of each version's copy. A new copy overwrites the oldest ones, so none is listed or removed singly.
+// The ring needs no lock: a copy counts only if its bytes match the checksum in its slot, seeded with the version.
+// Slots written by two processes at once, overwritten and incomplete copies are misses, also after a crash.
 // Thread-safe, also between processes. In a forked child all calls are misses. Blocks on the staging area.
 #pragma once
 
@@ -30,13 +27,13 @@ inline constexpr const char* kSmallFilesFolder = "0-0";
 inline constexpr const char* kSmallIndexFile = "index";
 inline constexpr const char* kSmallDataFile = "data";
 
-// A hash of the version; never 0.
+// Never 0.
 [[nodiscard]] std::uint64_t small_file_key(const Version& version) noexcept;
 
 class SmallFiles final {
   public:
     // Opens the ring in `folder`, or makes one of at most `ring_bytes`. kNoSpace: no room for the index. kUnavailable:
-    // the process has too many mappings, or another process holds the folder.
+    // too many mappings in the process, or another one holds the folder.
     [[nodiscard]] static Result<std::shared_ptr<SmallFiles>> open(std::unique_ptr<io::Directory> folder,
                                                                   std::uint64_t ring_bytes, bool permanent,
                                                                   std::uint64_t now_ns,
@@ -45,9 +42,9 @@ class SmallFiles final {
     SmallFiles(const SmallFiles&) = delete;
     SmallFiles& operator=(const SmallFiles&) = delete;
 
-    // The content of the version; none if there is no copy. May throw std::bad_alloc.
+    // None: there is no copy. May throw std::bad_alloc.
     [[nodiscard]] std::optional<std::vector<std::byte>> load(const Version& version);
-    // Stores the content. Returns false if there is no room, or if the staging area failed.
+    // False: no room, or the staging area failed.
     bool store(const Version& version, io::Bytes content) noexcept;
 
     // The bytes that the ring in `folder` takes, from its index; none if there is no ring.

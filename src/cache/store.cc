@@ -25,7 +25,6 @@ constexpr std::uint64_t kMapShareMax = 8, kMapShareOfAll = 256;   // parts of th
 // How often to make a folder again that another process removes during an open.
 constexpr int kFolderTries = 5;
 
-// The next replica to evict comes first.
 void put_in_order(std::vector<ReplicaView>& views, Replacement replacement) {
     std::ranges::stable_sort(views, [&](const ReplicaView& one, const ReplicaView& other) {
         switch (replacement) {
@@ -62,7 +61,7 @@ Result<std::unique_ptr<io::Lock>> hold_as_writer(io::Directory& folder) {
 
 }   // namespace
 
-// The account of one replica. Keeps the store alive after its close.
+// Keeps the store alive after its close.
 class Store::Share final : public Account {
   public:
     Share(std::shared_ptr<Store> store, std::string name) : store_(std::move(store)), name_(std::move(name)) {
@@ -406,7 +405,7 @@ std::optional<std::uint32_t> Store::place(std::uint64_t bytes, std::uint32_t dev
     return try_place(bytes, devices, kind);
 }
 
-// Makes room on these devices. Returns true if it removed a replica.
+// True if it removed a replica.
 bool Store::make_room(std::uint64_t bytes, std::uint32_t devices) noexcept {
     std::uint64_t capacity = 0, room = 0;
     for (const std::uint32_t device : order_) {

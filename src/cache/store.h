@@ -3,9 +3,8 @@
 //
 // The store gets only these folders, so it cannot touch a write log. Capacity counts the bytes of blocks and presence
 // maps over all files and processes. At the limit it removes unused, unpinned replicas in the order of the policy. A
-// temporal replica goes with its last user; after a crash of its users, the next open of the store removes it.
-// docs/read-cache.md, "What stays".
-// Thread-safe. Blocks on metadata of the staging area, and for a bounded time on the folder's lock.
+// temporal replica goes with its last user, after a crash at the next open of the store (docs/read-cache.md, "What
+// stays"). Thread-safe. Blocks on metadata of the staging area, and for a bounded time on the folder's lock.
 #pragma once
 
 #include <array>
@@ -60,39 +59,37 @@ struct StoreSetup {
 
 class Store final : public std::enable_shared_from_this<Store> {
   public:
-    // Opens or makes the account. If no other process uses the cache, counts anew, which regains the bytes that killed
-    // processes took and did not store. Errors: of the staging area; kCorrupt: the file is no account.
+    // If no other process uses the cache, counts the account anew, which regains bytes that killed processes took and
+    // did not store. Errors: of the staging area; kCorrupt: the file is no account.
     [[nodiscard]] static Result<std::shared_ptr<Store>> open(StoreSetup setup);
     ~Store();
 
     // Opens or makes the replica of the file. Errors as of Replica::open; with EMFILE also after kOpenReplicasMax.
     [[nodiscard]] Result<std::shared_ptr<Replica>> replica(const Version& source, const Keeping& keeping = {});
-    // Opens a replica from list(). Errors as of Replica::open_existing.
+    // Errors as of Replica::open_existing.
     [[nodiscard]] Result<std::shared_ptr<Replica>> existing(const std::string& name);
     // Opens or makes the ring of small files. Errors as of SmallFiles::open; kUnsupported: the capacity is too small.
     [[nodiscard]] Result<std::shared_ptr<SmallFiles>> small_files(bool permanent);
-    // Call before the file is written: voids its replica, and no process opens or makes one while the lock lives.
-    // Errors: of the staging area; an existing replica is void even then.
+    // Call before the file is written: voids its replica, and none is opened or made while the lock lives. Errors: of
+    // the staging area; an existing replica is void even then.
     [[nodiscard]] Result<std::unique_ptr<io::Lock>> begin_writing(const io::Identity& identity);
 
     // Without unreadable ones.
     [[nodiscard]] std::vector<ReplicaView> list() { return list_replicas(*setup_.folder); }
-    // Removes unused replicas in the order of the policy until `bytes` are free. Pinned ones stay unless `all`. Removes
-    // nothing if fewer than `at_least` could become free. Counts bytes on `devices` only. Returns the freed bytes.
+    // Removes unused replicas in the order of the policy until `bytes` are free, counted on `devices`. Pinned ones stay
+    // unless `all`. Removes nothing if fewer than `at_least` could become free. Returns the freed bytes.
     std::uint64_t evict(std::uint64_t bytes, bool all = false, std::uint64_t at_least = 0,
                         std::uint32_t devices = kAllDevices);
-    // Empties a replica from list(), pinned or not. Removes an unused one; a used one keeps units that a process is
-    // changing. Errors: of the staging area.
+    // Empties a replica from list(), pinned or not. A used one keeps units that a process is changing. Errors: of the
+    // staging area.
     struct Evicted {
         std::uint64_t bytes = 0, units_left = 0;
         bool removed = false;
     };
     [[nodiscard]] Result<Evicted> evict_one(const std::string& name);
-    // The calling process ends: removes the file's temporal replica, unless a process has it open or other parents of
-    // workers run.
+    // The process ends: removes its temporal replica, unless a process has it open or other parents of workers run.
     void leave(const io::Identity& identity);
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
-    // The sum over the devices that this store was given.
     [[nodiscard]] std::uint64_t capacity_bytes() const noexcept;
 
   private:

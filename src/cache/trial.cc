@@ -18,8 +18,7 @@ std::uint64_t scattered(std::uint64_t place) noexcept {
 
 }   // namespace
 
-// True if the request continues one of the last streams, or begins shortly behind. A new stream replaces the least
-// recently used one.
+// Also if the request begins shortly behind a stream. A new stream replaces the least recently used one.
 bool Trial::follows(ByteRange asked) noexcept {
     const std::uint64_t gap = std::min(kGapMax, file_bytes_ / kGapShare);
     ++tick_;

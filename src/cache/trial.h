@@ -3,11 +3,10 @@
 // After every 32 requests the verdict is kPays for one of two patterns:
 //   repeated   more than half of the bytes were read before;
 //   scattered  more than half of the bytes do not continue one of the last 8 streams, and all such bytes so far are
-//              more than half of the bytes read, and at least 1 % of the file. A shuffled training reads like this, and
-//              reads the file again in its next epoch.
-// The verdict is kFast if the file system was as fast as the node would be. Otherwise it is kUndecided, as for one pass
-// from front to back, in several streams or with gaps. docs/read-cache.md, "Without being asked". `Trial` is pure and
-// not thread-safe; `SharedTrial` is thread-safe. Memory: at most 9 KiB.
+//              more than half of the bytes read, and at least 1 % of the file, as in a shuffled training.
+// It is kFast if the file system was as fast as the node would be. Otherwise it is kUndecided, as for one pass from
+// front to back, in several streams or with gaps. docs/read-cache.md, "Without being asked". `Trial` is pure and not
+// thread-safe; `SharedTrial` is thread-safe. Memory: at most 9 KiB.
 #pragma once
 
 #include <array>
@@ -35,7 +34,7 @@ class Trial {
     explicit Trial(std::uint64_t file_bytes, bool judge_speed = true) noexcept
         : file_bytes_(file_bytes), judge_speed_(judge_speed) {}
 
-    // The program has read `asked` in `took_ns`. May throw std::bad_alloc.
+    // May throw std::bad_alloc.
     [[nodiscard]] Verdict note(ByteRange asked, std::uint64_t took_ns);
 
   private:
@@ -65,7 +64,6 @@ class Trial {
     unsigned thinned_ = 0;                // one in 2^thinned_ places is sampled
 };
 
-// The trial of all opens of a file in one process. Thread-safe.
 class SharedTrial {
   public:
     SharedTrial(std::uint64_t file_bytes, bool judge_speed) noexcept : trial_(file_bytes, judge_speed) {}

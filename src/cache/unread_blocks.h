@@ -1,7 +1,6 @@
-// The blocks of a file that this process fetched ahead and has not read: a bit for each.
-//
-// Bits take memory only where bytes were fetched ahead. Without memory nothing is counted. Thread-safe. Nothing blocks;
-// `note_read` allocates nothing.
+// The blocks of a file that this process fetched ahead and has not read: a bit for each. Bits take memory only where
+// bytes were fetched ahead. Without memory nothing is counted. Thread-safe. Nothing blocks; `note_read` allocates
+// nothing.
 #pragma once
 
 #include <algorithm>

@@ -54,7 +54,6 @@ Result<ActingAs> ActingAs::user(std::uint64_t user) {
     if (count < 0) return failed(errno);
     before.groups.resize(static_cast<std::size_t>(count));
     if (::getgroups(count, before.groups.data()) < 0) return failed(errno);
-    // A user without a known account gets the group of the same number.
     std::vector<std::uint32_t> groups = groups_of(user);
     if (groups.empty()) groups.push_back(static_cast<std::uint32_t>(user));
     if (::setgroups(groups.size(), groups.data()) != 0) return failed(errno);

@@ -1,5 +1,4 @@
-// Lets root read other users' logs with those users' rights. So no user can make root write a file that the user could
-// not write.
+// Reads other users' logs with those users' rights, so that no user makes root write a file that the user could not.
 #pragma once
 
 #include <cstdint>

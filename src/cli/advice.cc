@@ -7,7 +7,6 @@ namespace forebay::cli {
 namespace {
 
 constexpr double kSecond = 1e9;
-// Smaller effects are not worth advice.
 constexpr double kNoticedPart = 0.05;   // of the run's time
 constexpr std::uint64_t kManyRequests = 10'000, kSmallRequest = 4 << 10;
 constexpr std::uint64_t kManyWrites = 1'000, kSmallWrite = 256 << 10;
@@ -41,7 +40,6 @@ class Advising {
         advice_.push_back({std::move(finding), std::move(action), std::move(option)});
     }
 
-    // Returns the time per process as a part of the run.
     [[nodiscard]] double part(std::uint64_t nanoseconds) const {
         const double each = seconds(nanoseconds) / static_cast<double>(processes_ == 0 ? 1 : processes_);
         return summary_.elapsed_s > 0 ? each / summary_.elapsed_s : 0;

@@ -20,11 +20,10 @@ struct WritesToFiles {
     double bytes_per_s = 0;   // 0 if unknown
     Alignment alignment;      // relative to adviser_stripe
 };
-// The stripe that writes are compared with: the value of the option. The stripes that a file system reports for its
-// files are not known here.
+// The stripe that writes are compared with: the option's value, because the file system's stripes are not known here.
 [[nodiscard]] std::uint64_t adviser_stripe(const Options& options);
 
-// Returns the advice, the most valuable first.
+// The most valuable advice comes first.
 [[nodiscard]] std::vector<Advice> advice_for(const RunSummary& summary, const Options& options,
                                              const WritesToFiles& writes);
 

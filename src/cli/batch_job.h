@@ -1,5 +1,5 @@
-// The Slurm batch job of a process. Several jobs of a user may run on one node. A command in a job, or in its epilog,
-// waits for the processes of its own job only.
+// The Slurm batch job of a process. A command in a job, or in its epilog, waits for no other job's processes on the
+// node.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace forebay::cli {
 
-// The job of this command (SLURM_JOB_ID). Empty if it runs in none.
+// SLURM_JOB_ID; empty if this command runs in no job.
 [[nodiscard]] std::string own_job();
 
 // Returns true if a living process belongs to the job, by its environment or its control group. Returns true also if

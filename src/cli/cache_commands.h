@@ -15,7 +15,7 @@ void add_cache_evict(CLI::App& cache, int& exit_status);
 void add_cache_pin(CLI::App& cache, int& exit_status);   // and unpin
 void add_cache_verify(CLI::App& cache, int& exit_status);
 
-// Prints why `forebay cache <command>` failed. Returns the exit status.
+// Returns the exit status.
 int complain_of_cache(const std::string& command, const Status& failure);
 // Prints the named files that are not cached. Returns false if one of them does not exist.
 [[nodiscard]] bool tell_uncached(const std::string& command, const Uncached& none, bool quiet);

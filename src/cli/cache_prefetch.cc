@@ -100,7 +100,6 @@ class Prefetching {
         if (asked) cache_.find_peers_by(wire::find_peers(std::move(asked).value()));
         else servers_problem_ = asked.status();
     }
-    // Returns why option read_cache_servers is unusable, or ok.
     [[nodiscard]] const Status& servers_problem() const noexcept { return servers_problem_; }
 
     Prefetched operator()(const std::string& path, std::size_t number, std::size_t count) {
@@ -155,7 +154,6 @@ class Prefetching {
         const double before = result.seconds;
         cache::Aside why = cache::Aside::kNone;
         result.read_bytes = 0;
-        // If one of several devices fails, the others continue.
         const auto goes_on = [&] {
             return why == cache::Aside::kNone || (why == cache::Aside::kFault && !file.unusable());
         };
@@ -253,7 +251,6 @@ std::vector<Prefetched> named_files(const std::string& name) {
     return files;
 }
 
-// Returns false if the list cannot be read.
 bool read_names(const std::string& from, std::vector<std::string>& names) {
     std::ifstream file;
     if (from != "-") file.open(from);

@@ -37,7 +37,6 @@ struct Checked {
     bool unknown = false;           // a part was unreadable
 };
 
-// Opens the file if its version is the cached one. Otherwise notes the reason.
 std::unique_ptr<io::File> open_source(const Survey& asked, Checked& checked) {
     std::string path = checked.replica.path;
     for (const recover::Wanted& file : asked.files)

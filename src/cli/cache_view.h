@@ -9,7 +9,6 @@
 
 namespace forebay::cli {
 
-// An additional device of a read cache.
 struct DeviceView {
     std::string path;   // of its part folder
     cache::AccountView account;
@@ -22,7 +21,6 @@ struct CacheView {
     std::vector<DeviceView> further;   // by device number, from 1 on
     std::vector<cache::ReplicaView> replicas;
 };
-// Reads the cache without changing it.
 [[nodiscard]] CacheView view_of(io::Directory& cache);
 
 // Returns "1 GiB of 8 GiB, 3 files", summed over all devices.

@@ -43,7 +43,6 @@ Result<pid_t> spawn(const std::vector<std::string>& arguments, const std::vector
     return child;
 }
 
-// Reads the child's exit status if it has ended.
 bool reap(pid_t child, ChildEnd& end) {
     int status = 0;
     if (::waitpid(child, &status, WNOHANG) != child) return false;

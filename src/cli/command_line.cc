@@ -26,7 +26,6 @@ namespace {
 
 constexpr std::size_t kHelpColumns = 100, kHelpColumnsMin = 20;
 
-// The column at which the description of an option begins.
 std::size_t name_columns() { return help_columns() * 3 / 10; }
 
 class HelpFormatter : public CLI::Formatter {
@@ -75,7 +74,6 @@ bool has_subcommands(const CLI::App& app) {
     return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
 }
 
-// Returns the innermost parsed subcommand, and the words that lead to it.
 std::pair<const CLI::App*, std::string> reached(const CLI::App& app) {
     const CLI::App* command = &app;
     std::string name = app.get_name();
@@ -131,7 +129,6 @@ std::string unexpected(const CLI::App& command, std::vector<std::string> words) 
     return text;
 }
 
-// Returns true if the first words name a command. Otherwise prints an error.
 bool names_command(const CLI::App& app, const std::vector<std::string>& words) {
     const CLI::App* at = &app;
     std::string name = app.get_name();

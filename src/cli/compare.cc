@@ -52,8 +52,7 @@ struct Comparison {
     }
 };
 
-// `run_child` leaves signals blocked. This function restores the mask after each child, so that the next child, and
-// this process in between, can be interrupted.
+// `run_child` leaves signals blocked. Restores the mask, so that the next child, and this process, can be interrupted.
 Result<ChildEnd> run_interruptible(const std::vector<std::string>& arguments,
                                    const std::vector<std::string>& environment) {
     sigset_t before;
@@ -106,7 +105,6 @@ class Copy {
     std::string path_;
 };
 
-// Runs in a folder: the constructor enters it, and the destructor returns.
 class WorkingFolder {
   public:
     explicit WorkingFolder(const std::string& folder)

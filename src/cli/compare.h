@@ -1,5 +1,4 @@
-// `forebay run --compare`: runs the program natively and with forebay, each time in a fresh copy of its folder, and
-// compares the results. See docs/comparing.md.
+// `forebay run --compare` runs the program natively and with forebay, in fresh copies of its folder: docs/comparing.md.
 #pragma once
 
 #include <string>

@@ -40,8 +40,7 @@ struct DoctorRequest {
     std::shared_ptr<std::vector<std::string>> settings = std::make_shared<std::vector<std::string>>();
 };
 
-// All findings, as the JSON that `--json` prints. The text output is made from the same data, so the two cannot differ.
-// A problem prevents staging; a note does not.
+// The findings as `--json` prints them, from which the text is made. A problem prevents staging; a note does not.
 class Examination {
   public:
     explicit Examination(const DoctorRequest& request) : request_(request) {}
@@ -357,7 +356,6 @@ std::string speed_of(const ordered_json& section) {
                        format_size(static_cast<std::uint64_t>(section["durable_bytes_per_s"].get<double>())));
 }
 
-// Prints the options that differ from their defaults, and the origin of each value.
 void print_options(const ordered_json& options) {
     bool any = false;
     for (const auto& [name, option] : options.items()) {
@@ -420,7 +418,6 @@ void print_examined(const ordered_json& report) {
     print_options(report["options"]);
     for (const auto& note : report["notes"]) fmt::print("note: {}\n", text_of(note));
     for (const auto& problem : report["problems"]) fmt::print("problem: {}\n", text_of(problem));
-    // Only a part that was examined can be called good.
     if (!report["problems"].empty()) return;
     fmt::print("{}\n", has_hdf5 ? "All is well: programs started with forebay run are staged."
                                 : "No problem was found; the plugin was not tried with HDF5.");
@@ -439,8 +436,7 @@ int examine(DoctorRequest& request) {
                                  request.program.front()));
             return kExitProblem;
         }
-        // Takes the first of several usable libraries. Debian's PyTorch loads HDF5 1.10 along with OpenCV and never
-        // calls it.
+        // The first usable library. Debian's PyTorch loads HDF5 1.10 along with OpenCV and never calls it.
         const auto will_do = [](const std::string& library) {
             const auto probe = probe_plugin("", library);
             return probe && probe.value().library_loads && !is_older_than_1_14(probe.value().library_version);

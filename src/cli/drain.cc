@@ -1,5 +1,5 @@
-// `forebay drain`: empties the staging areas of this node, for the end of a job. Living processes drain their logs; the
-// command recovers the logs of dead ones.
+// `forebay drain` empties the node's staging areas at a job's end. Living processes drain; it recovers the logs of dead
+// ones.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -61,7 +61,6 @@ int complain_of_drain(std::string_view what, int exit_status) {
     return exit_status;
 }
 
-// Maps a failure of the survey or recovery, after which the staged bytes are unknown.
 int exit_status_of_look(const Status& failure) {
     return failure.code() == Code::kInvalidArgument ? kExitUsage : kExitUnknown;
 }
@@ -90,7 +89,7 @@ class Draining {
   private:
     [[nodiscard]] bool endless() const noexcept { return !request_.timeout_ns; }
 
-    // Returns the outstanding bytes of living processes of this job, one line for each file.
+    // One line for each file with outstanding bytes of living processes of this job.
     [[nodiscard]] Result<std::vector<std::string>> pending() {
         std::vector<std::string> lines;
         skipped_.clear();
@@ -194,8 +193,7 @@ bool any_in_use(const recover::Report& report) {
     });
 }
 
-// Takes over the drains that a process leaves at its end (close=linger). That process waits for the confirmation, and
-// ignores the output.
+// Takes over the drains of an ending process (close=linger), which waits for the confirmation and ignores the output.
 int finish(const std::string& path) {
     if (const Status settled = io::settle_detached(); !settled)
         return complain_of_drain(settled.message(), kExitProblem);

@@ -16,7 +16,6 @@ Key key_of(std::uint64_t device, std::uint64_t inode, const std::string& path) {
     return {{device, inode}, device == 0 && inode == 0 ? path : std::string()};
 }
 
-// Finds the drainer of several processes: its board names one of the others.
 void find_drainers(FileView& file) {
     for (FileMember& member : file.members) {
         for (const ledger::SharedFile& shared : member.process->shared) {

@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
-// Returns all names below the folder. Sets `error` if the list is incomplete.
 std::set<std::string> names_in(const fs::path& folder, std::error_code& error) {
     std::set<std::string> names;
     for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
@@ -27,8 +26,8 @@ std::set<std::string> names_in(const fs::path& folder, std::error_code& error) {
     return names;
 }
 
-// Returns the offset of the first different byte, or of the end of the shorter file. Nullopt: the files are equal. An
-// unreadable file differs at its beginning.
+// The offset of the first different byte, or the shorter end; nullopt: equal. An unreadable file differs at its
+// beginning.
 std::optional<std::uint64_t> first_difference(const fs::path& first, const fs::path& second) {
     std::ifstream one(first, std::ios::binary), other(second, std::ios::binary);
     if (!one || !other) return 0;

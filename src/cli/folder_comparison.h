@@ -1,4 +1,4 @@
-// Compares two folders: names, kinds, permissions, and every byte. `forebay run --compare` uses it.
+// Compares two folders: names, kinds, permissions, and every byte.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,6 @@ struct FolderComparison {
 // Sizes and times by path. Two of them show which files were written.
 using FolderTimes = std::map<std::string, std::pair<std::uint64_t, std::int64_t>>;
 [[nodiscard]] FolderTimes times_of(const std::filesystem::path& folder);
-// Returns the paths that are in one only, or differ.
 [[nodiscard]] std::vector<std::string> changed_between(const FolderTimes& before, const FolderTimes& after);
 
 }   // namespace forebay::cli

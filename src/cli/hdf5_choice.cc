@@ -31,7 +31,6 @@ constexpr const char* kImportH5py = "import os\n"
                                     "except BaseException:\n"
                                     "    pass\n";
 
-// Returns the compile command of HDF5's compiler script, or an empty text if there is no such script.
 std::string compiler_line(const std::string& script) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::popen((script + " -show 2>/dev/null").c_str(), "re"),
                                                                  &::pclose);
@@ -91,7 +90,6 @@ class Choosing {
         choice_.passed_over.push_back({std::move(library), std::move(reason), too_old});
     }
 
-    // Returns true if the search is over.
     bool try_one(const std::string& library) {
         const bool known = std::ranges::any_of(choice_.passed_over,
                                                [&](const PassedOver& one) { return one.library == library; });

@@ -19,12 +19,10 @@ struct Hdf5Choice {
     std::vector<PassedOver> passed_over;
 };
 
-// Tries these libraries in order: the one that forebay was built with, those of h5cc and h5pcc on the PATH, the dynamic
-// linker's, and the one that h5py of python3 loads. Takes the first that loads and is recent enough. `plugin` is the
-// plugin's file. Runs those programs, and blocks as probe_plugin does for each library.
+// Takes the first library that loads and is recent enough: that of forebay's build, those of h5cc and h5pcc on the
+// PATH, the dynamic linker's, that of python3's h5py. `plugin` is the plugin's file. Blocks as probe_plugin for each.
 [[nodiscard]] Result<Hdf5Choice> choose_hdf5(const std::string& plugin);
 
-// HDF5 1.14.0 is the first version that supports staging.
 [[nodiscard]] bool is_older_than_1_14(const std::string& version);
 
 }   // namespace forebay::cli

@@ -34,8 +34,7 @@ std::string info_of(const std::string& connector) {
 
 Result<std::string> absolute(const OptionSpec& spec, const std::string& value) {
     if (spec.type != OptionType::kPath || value.empty() || value.front() == '/') return value;
-    // Checks the value as given, because a wrong value such as `on` must not become a path. The check would refuse any
-    // relative directory, so it skips nls and registry.
+    // The value as given, as `on` must not become a path. Skips nls and registry, whose relative paths it would refuse.
     if (spec.name != "nls" && spec.name != "registry") FOREBAY_TRY(check_option(spec.name, value, "-o"));
     std::error_code error;
     const fs::path path = fs::absolute(value, error);

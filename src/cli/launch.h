@@ -13,8 +13,7 @@
 
 namespace forebay::cli {
 
-// Finds the folder of the plugin relative to this executable: beside bin/ in a build folder, or at its installed place
-// below the prefix. The message of kNotFound names the searched places.
+// Beside bin/ in a build folder, or at its place below the prefix. The message of kNotFound names the searched places.
 [[nodiscard]] Result<std::string> plugin_folder();
 [[nodiscard]] std::optional<std::string> plugin_file(const std::string& folder);
 [[nodiscard]] Result<std::string> own_path();
@@ -25,18 +24,15 @@ inline constexpr const char* kPluginVariable = "HDF5_PLUGIN_PATH";
 [[nodiscard]] bool names_cache_vol(std::string_view connector);
 [[nodiscard]] std::string cache_vol_folder(const std::string& plugin_folder);
 inline constexpr const char* kCacheVolPlugin = "libh5cache_vol.so";
-// Returns true if the value of HDF5_PLUGIN_PATH contains the folder.
 [[nodiscard]] bool names_folder(std::string_view plugin_path, std::string_view folder);
 
 // The folder of the Python package beside this command. Nullopt if this installation has none.
 [[nodiscard]] std::optional<std::string> python_package_folder();
 
-// The package's folder with the module that each Python of a program imports at its start. The module follows
-// DataLoaders (python/forebay/startup). Nullopt if this installation has no Python package, or FOREBAY_FOLLOW switches
-// it off.
+// That folder with the module that each Python imports at its start to follow DataLoaders (python/forebay/startup).
+// Nullopt: this installation has none, or FOREBAY_FOLLOW switches it off.
 [[nodiscard]] std::optional<std::string> python_startup_folder();
 inline constexpr const char* kPythonPathVariable = "PYTHONPATH";
-// Returns our PYTHONPATH with that folder in front, unless it is in there already.
 [[nodiscard]] std::string python_path_with(const std::string& folder);
 
 using Variables = std::map<std::string, std::string>;
@@ -56,8 +52,7 @@ inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 
 // The options of a program that starts with these variables in addition to our own.
 [[nodiscard]] LoadedOptions options_with(const Variables& variables);
-// The parts of the program's Cache VOL connector string and configuration that forebay ignores or changes, one sentence
-// each.
+// One sentence for each part of the program's Cache VOL string and configuration that forebay ignores or changes.
 [[nodiscard]] std::vector<std::string> notices_with(const Variables& variables);
 
 [[nodiscard]] std::string plugin_path_without(const std::string& folder);
@@ -65,7 +60,6 @@ inline constexpr const char* kGivenVariable = "FOREBAY_RUN_OPTIONS";
 // The complete environment without forebay. A program started with it runs natively.
 [[nodiscard]] std::vector<std::string> native_environment(const std::string& folder);
 
-// The complete environment with the variables set, as "NAME=value".
 [[nodiscard]] std::vector<std::string> environment_with(const Variables& variables);
 
 }   // namespace forebay::cli

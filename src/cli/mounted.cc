@@ -33,7 +33,6 @@ std::optional<std::uint64_t> device_above(fs::path path) {
     return std::nullopt;
 }
 
-// Returns true if the area has process directories or cached files, or is unreadable.
 bool is_in_use(const std::string& nls) {
     const fs::path area = fs::path(nls) / area::staging_folder();
     std::error_code error;
@@ -73,8 +72,7 @@ AreaState state_of(const area::RegisteredArea& area) {
         if (is_in_use(area.nls)) return AreaState::kInUse;
     if (same_device) return AreaState::kGone;
     if (area.in_memory && (!same_boot || !is_mounted_anywhere(area.device))) return AreaState::kGone;
-    // After a restart a device may have another number. A directory with files in it is no mount point that waits for
-    // its file system.
+    // After a restart a device may have another number. A directory with files in it waits for no file system.
     std::error_code error;
     if (!same_boot && device && !fs::is_empty(area.nls, error) && !error) return AreaState::kGone;
     return AreaState::kElsewhere;

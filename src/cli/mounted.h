@@ -13,7 +13,6 @@ enum class AreaState {
     kGone,        // the area is empty, and stays empty
     kElsewhere,   // another file system, or none, is at that place, so its content is unknown
 };
-// The state of an area of the effective user.
 [[nodiscard]] AreaState state_of(const area::RegisteredArea& area);
 
 // Returns true if an access list adds to the file's mode.

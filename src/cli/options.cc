@@ -40,7 +40,6 @@ void print_table(bool all) {
         name_width = std::max(name_width, spec.name.size());
         default_width = std::max(default_width, spec.default_text.size());
     }
-    // On a narrow screen the meaning is below the name.
     const bool narrow = help_columns() < name_width + default_width + kMeaningMin;
     const std::size_t column = narrow ? kMeaningIndent : name_width + default_width + 4;
     const std::string between = narrow ? "\n" + std::string(kMeaningIndent, ' ') : "  ";
@@ -48,7 +47,6 @@ void print_table(bool all) {
     fmt::print("{:<{}}  {:<{}}{}{}\n", "option", name_width, "default", shown_width, between, "meaning");
     for (const OptionSpec& spec : shown) {
         const std::string range = option_range(spec);
-        // Each value of a choice has its own line.
         const bool listed = range.empty() || spec.doc.find('\n') != std::string_view::npos;
         fmt::print("{:<{}}  {:<{}}{}{}\n", spec.name, name_width, spec.default_text, shown_width, between,
                    wrapped(listed ? std::string(spec.doc) : fmt::format("{} [{}]", spec.doc, range), column, column));

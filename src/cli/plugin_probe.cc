@@ -55,8 +55,7 @@ std::string error_stack(void* library) {
     return result;
 }
 
-// HDF5's words for a plugin without a trusted signature: H5PLint.c and H5PLsig.c of HDF5 2. No call and no header
-// exposes this check.
+// How HDF5 2 reports a plugin without a trusted signature (H5PLint.c, H5PLsig.c). No call and no header exposes this.
 bool speaks_of_a_signature(std::string_view stack) {
     return stack.find("signature verification failed") != std::string_view::npos ||
            stack.find("not a signed HDF5 plugin") != std::string_view::npos;
@@ -109,7 +108,6 @@ void ask_loader(const std::string& path, json& answer) {
     if (!answer["library_loads"].get<bool>()) answer["plugin_loads"] = true;
 }
 
-// The main function of the child process.
 void answer_probe(const std::string& plugin, const std::string& library) {
     ::alarm(kSecondsMax);
     json answer{{"library_loads", false}, {"plugin_loads", false}, {"registered", false}};

@@ -1,5 +1,4 @@
-// Tests if the plugin loads, and finds the HDF5 version that loads it. The test runs in a child process, so that a
-// library that crashes or hangs does no harm.
+// Tests if the plugin loads, and by which HDF5, in a child process: a library that crashes or hangs does no harm.
 #pragma once
 
 #include <string>
@@ -19,13 +18,11 @@ struct PluginProbe {
     bool plugin_loads = false;
     bool registered = false;      // HDF5 itself loaded it, as it does for a program
     std::string plugin_message;   // why the plugin does not load
-    // True if HDF5 was built to load only plugins with a trusted signature (HDF5_REQUIRE_SIGNED_PLUGINS), and so
-    // refuses the plugin.
+    // HDF5 refuses the plugin because it loads only those with a trusted signature (HDF5_REQUIRE_SIGNED_PLUGINS).
     bool demands_signature = false;
 };
 
-// Starts the hidden subcommand `probe-plugin` and reads its answer. Blocks for 20 seconds at most. `plugin` is the
-// plugin's file; `library` the libhdf5 to load, a name or a path.
+// Starts the hidden `probe-plugin`. Blocks for 20 s at most. `plugin`: a file; `library`: a libhdf5's name or path.
 [[nodiscard]] Result<PluginProbe> probe_plugin(const std::string& plugin, const std::string& library);
 
 }   // namespace forebay::cli

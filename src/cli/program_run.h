@@ -12,7 +12,6 @@
 
 namespace forebay::cli {
 
-// Prints one line on standard error.
 void complain_of_run(std::string_view what);
 
 struct PreparedRun {
@@ -26,13 +25,12 @@ struct PreparedRun {
 // `run_child`. The summary's `exit_status` is that of `forebay run`. Errors: those of `run_child`.
 [[nodiscard]] Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std::string>& program);
 
-// Checks, before the program starts, that a file of the summary is writable. Returns true if the check created the
-// file, which is then empty.
+// Call this before the program starts. True if the check created the file, which is then empty.
 [[nodiscard]] Result<bool> check_writable(const std::string& path);
 // Writes indented JSON into the file; "-" is standard output. Prints an error and returns false if that fails.
 [[nodiscard]] bool write_json(const std::string& path, const nlohmann::ordered_json& value);
 
-// Prints why a program could not start. Returns the exit status.
+// Returns the exit status.
 [[nodiscard]] int start_failure(const Status& failure);
 
 }   // namespace forebay::cli

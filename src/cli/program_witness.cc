@@ -30,7 +30,6 @@ std::string contents(const std::string& path) {
     return std::move(text).str();
 }
 
-// Returns `child` and all its descendants.
 std::vector<pid_t> family(pid_t child) {
     std::vector<pid_t> found{child};
     for (std::size_t at = 0; at < found.size() && found.size() < kProcessesMax; ++at) {

@@ -1,7 +1,6 @@
-// Explains why a program under `forebay run` is not staged. The program or its children may use an HDF5 without such
-// connectors, or change the variables that name the plugin.
-// It reads /proc while the program runs: the mapped libraries, and the environment of the program's descendants. It
-// misses a process that starts and ends between two looks.
+// Explains why a program under `forebay run` is not staged: an HDF5 without such connectors, or other variables. While
+// the program runs, it reads /proc: the mapped libraries and the environment of all descendants. It misses a process
+// that starts and ends between two looks.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +12,7 @@
 
 namespace forebay::cli {
 
-// Matches libhdf5.so.103, libhdf5_serial.so.103.3.0 and libhdf5-9e18f0c6.so.320.0.0, but not the high-level, C++,
-// Fortran or tools library.
+// Matches libhdf5.so.103 and libhdf5-9e18f0c6.so.320.0.0, but not the high-level, C++, Fortran or tools library.
 [[nodiscard]] bool is_hdf5_library(const std::string& name);
 
 class ProgramWitness {
@@ -24,8 +22,7 @@ class ProgramWitness {
 
     void look(pid_t child);
 
-    // Returns sentences for the summary. If `began` (a process of the program has used forebay), they cover only the
-    // other processes. Blocks: loads the seen libraries in child processes.
+    // Sentences for the summary. If `began` (a process has used forebay), only on the others. Blocks: probes libraries.
     [[nodiscard]] std::vector<std::string> remarks(const std::vector<std::string>& program, bool began) const;
 
   private:

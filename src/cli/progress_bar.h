@@ -11,11 +11,8 @@ struct Shown {
     std::uint64_t file = 0, of_files = 0;    // `file` counts from 0
     std::uint64_t bytes = 0, of_bytes = 0;   // of the file
 };
-// Draws the line, with `more` at its end.
 void draw_progress(const Shown& shown, std::string_view more = {});
-// Draws the line of a waiting command: arrived bytes, and the number of incomplete files.
 void draw_waiting(std::uint64_t bytes, std::uint64_t of_bytes, std::size_t incomplete, std::size_t of_files);
-// Returns true if standard error is a terminal that can redraw a line.
 [[nodiscard]] bool progress_is_shown();
 void erase_progress();
 

@@ -1,4 +1,3 @@
-// The read caches that a command line selects.
 #pragma once
 
 #include <functional>
@@ -16,17 +15,14 @@ struct FoundCache {
     std::unique_ptr<io::Directory> folder;   // `cache` in a staging area
     area::BootId boot_id{};
 };
-// Calls `act` for each read cache of these staging areas, with the rights of its user. Adds unreadable caches to
-// `unseen`. Errors: those of `act`.
+// With the rights of each area's user. Adds unreadable caches to `unseen`. Errors: those of `act`.
 [[nodiscard]] Status for_each_cache(const Survey& where, std::vector<std::string>& unseen,
                                     const std::function<Status(FoundCache)>& act);
 // Opens the store to inspect and remove replicas. Removes leftovers of dead processes. Such a store stores no bytes.
 [[nodiscard]] Result<std::shared_ptr<cache::Store>> open_store(FoundCache cache);
 
-// Returns true if the command line selects the replica's file by device and inode, by path if the file is gone, or
-// names no file.
+// By device and inode, or by path if the file is gone. True if the command line names no file.
 [[nodiscard]] bool is_asked(const Survey& asked, const cache::ReplicaView& replica);
-// The uncached files of the command line: those that exist, and those that do not.
 struct Uncached {
     std::vector<std::string> there, missing;
 };

@@ -33,7 +33,6 @@ void draw(const recover::Progress& progress) {
     draw_progress({progress.file, progress.of_files, progress.bytes, progress.of_bytes});
 }
 
-// Recovers the areas of all users, each with that user's rights.
 Result<recover::Report> recover_all(const Survey& asked, const recover::Request& what,
                                     const recover::Outside& outside) {
     recover::Report all;

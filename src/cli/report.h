@@ -1,5 +1,4 @@
-// `forebay run --report DIR`: a page about the run (report.html) that needs no network, the same data as JSON
-// (report.json), and the trace (trace.jsonl). See docs/comparing.md.
+// `forebay run --report DIR`: report.html, which needs no network, report.json and trace.jsonl. See docs/comparing.md.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,6 @@ struct Report {
 [[nodiscard]] Report report_of(RunSummary summary, const std::vector<TraceEvent>& events, const Options& options);
 
 [[nodiscard]] nlohmann::ordered_json as_json(const Report& report);
-// Returns one self-contained page of HTML.
 [[nodiscard]] std::string as_page(const Report& report);
 
 // Makes the folder and an empty trace in it. Returns the trace's path. Errors name the path.

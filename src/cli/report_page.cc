@@ -55,7 +55,6 @@ std::string card(std::string_view value, std::string_view meaning) {
     return fmt::format("<div class=\"card\"><b>{}</b>{}</div>\n", escaped(value), escaped(meaning));
 }
 
-// One row of columns. A column's height is its part of the highest value.
 std::string lane(const std::vector<double>& row, double top, double highest, std::string_view colour,
                  const std::string& label) {
     const double width = kWidth / static_cast<double>(row.size());

@@ -1,5 +1,4 @@
-// The folder of one `forebay run` in the temporary folder. It holds the run's record (area/run_record.h) and the
-// counters of the processes that the run started (area/run_tally.h).
+// A run's temporary folder, with its record (area/run_record.h) and its processes' counters (area/run_tally.h).
 #pragma once
 
 #include <memory>
@@ -12,8 +11,7 @@
 
 namespace forebay::cli {
 
-// The destructor removes the folder. If this process is killed, the next run removes it: a lock in the folder shows
-// that its process died.
+// The destructor removes it. If this process is killed, the next run does: a lock in the folder shows that it died.
 class RunFolder {
   public:
     // Puts the folder's path into `variables`. Removes the folders of this user's dead runs.

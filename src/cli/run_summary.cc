@@ -28,7 +28,6 @@ std::size_t distinct_files(const std::vector<ledger::FileCounters>& files) {
     return paths.size();
 }
 
-// Returns an empty text if no file used the read cache.
 std::string cache_line(const CacheStatistics& cache, bool is_whole) {
     if (cache.files == 0 && cache.aside.empty()) return {};
     // The amount read from files that stepped aside is unknown.
@@ -135,7 +134,6 @@ std::string as_text(const RunSummary& summary) {
     const auto line = [&](const std::string& what) { text += "forebay: " + what + "\n"; };
     const std::vector<std::string> missing = gaps(summary);
     if (!summary.unknown.empty()) {
-        // `gaps` reports this case first.
     } else if (summary.statistics.begun.empty() && files.empty() && summary.statistics.processes.empty()) {
         line("no HDF5 file went through forebay" +
              std::string(summary.remarks.empty() ? " (forebay doctor says whether a program can load it)" : ""));

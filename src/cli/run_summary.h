@@ -34,7 +34,6 @@ struct RunSummary {
 [[nodiscard]] CacheStatistics cache_totals(const Statistics& statistics);
 // The part of the read bytes that came from the node, in percent; 0 if there were no reads.
 [[nodiscard]] std::uint64_t hit_percent(const CacheStatistics& cache);
-// The known number of processes that used forebay.
 [[nodiscard]] std::size_t process_count(const RunSummary& summary);
 // Reasons why the figures are incomplete, a sentence each. Empty: they are complete.
 [[nodiscard]] std::vector<std::string> gaps(const RunSummary& summary);

@@ -84,8 +84,7 @@ Result<LoadedOptions> options_of(const ServeRequest& request) {
     return loaded;
 }
 
-// Reads the key for clients on other machines, and uses it once. So a missing libsodium ends the start and not the
-// first connection.
+// Reads and uses the key for other machines, so that a missing libsodium ends the start, not the first connection.
 Result<wire::SealKey> usable_key(const Options& options) {
     const auto key = wire::read_or_make_key(wire::key_file(options.server_key));
     if (!key) return key;

@@ -7,7 +7,7 @@
 
 namespace forebay::cli {
 
-// Formats a CLOCK_REALTIME time as "2026-03-01 12:00:00".
+// CLOCK_REALTIME, as "2026-03-01 12:00:00".
 [[nodiscard]] std::string local_time(std::uint64_t time_ns);
 // Replaces bytes of a path that a terminal would act on with '?'. A path may hold any bytes.
 [[nodiscard]] std::string printable(std::string_view path);

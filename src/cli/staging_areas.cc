@@ -67,8 +67,7 @@ std::set<std::uint64_t> users_in(const std::string& nls) {
     return users;
 }
 
-// Returns true if that user could have opened the file for writing. An access list grants at most the mode's group
-// bits, which are its mask.
+// True if that user could have opened it for writing. An access list grants at most its mask, the mode's group bits.
 bool may_write(std::uint64_t user, const std::string& path) {
     struct stat facts{};
     if (::stat(path.c_str(), &facts) != 0) return true;

@@ -29,7 +29,6 @@ struct UserAreas {
     std::vector<std::string> nls;                        // all places, also empty ones
     std::vector<std::unique_ptr<io::Directory>> areas;   // the places that have a staging area
 
-    // The areas as the calls of recover/recovery.h take them.
     [[nodiscard]] std::vector<io::Directory*> open_areas() const;
 };
 
@@ -38,8 +37,7 @@ struct Survey {
     std::vector<std::string> missing;       // absolute paths that do not exist
     std::vector<std::string> directories;   // process directories
     std::vector<UserAreas> users;           // this user first
-    // Unreadable places that may hold an answer, each with the reason. If not empty, a command must not claim that no
-    // bytes are left.
+    // Unreadable places, with the reason. If there are any, a command must not claim that no bytes are left.
     std::vector<std::string> unseen;
     std::vector<std::string> others;   // users with staging areas here that were not included
 
@@ -55,15 +53,12 @@ struct Survey {
 // root.
 [[nodiscard]] Result<Survey> survey(const Question& question);
 
-// The options in effect here, from environment and configuration. kInvalidArgument: one of them is wrong; the message
-// names it.
+// From environment and configuration. kInvalidArgument names a wrong option.
 [[nodiscard]] Result<LoadedOptions> options_here();
 
-// Returns a line "not read: …" for each.
 [[nodiscard]] std::string unseen_as_text(const std::vector<std::string>& unseen);
 // The error for a name that is neither a file nor in any log: kInvalidArgument, in every command.
 [[nodiscard]] Status no_such_file(const std::string& path);
-// The exit status for a failed survey, or any other failure.
 [[nodiscard]] int exit_status(const Status& failure);
 // Returns 3 instead of 0 if `unseen` is not empty.
 [[nodiscard]] int exit_status(bool well, const std::vector<std::string>& unseen);

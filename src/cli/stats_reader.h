@@ -1,5 +1,4 @@
-// Reads the statistics that the engine appends (option stats; docs/statistics.md), and a run record
-// (area/run_record.h).
+// Reads the engine's statistics (option stats; docs/statistics.md) and a run record (area/run_record.h).
 #pragma once
 
 #include <cstdint>

@@ -116,7 +116,6 @@ Result<Sample> take_sample(const StatusRequest& request, bool first) {
     return sample;
 }
 
-// Scans the ledgers once and prints them. Returns the sample for the next comparison.
 Result<Sample> show(const StatusRequest& request, const Sample* before, bool redraw) {
     auto now = take_sample(request, before == nullptr);
     if (!now) {
@@ -158,7 +157,7 @@ class Ticks {
     Ticks& operator=(const Ticks&) = delete;
     [[nodiscard]] bool usable() const { return timer_ >= 0 && signals_ >= 0; }
 
-    // Waits. Returns true at the next tick, false at a signal.
+    // False at a signal.
     [[nodiscard]] bool next() const {
         for (;;) {
             pollfd waiting[] = {{timer_, POLLIN, 0}, {signals_, POLLIN, 0}};

@@ -1,5 +1,5 @@
-// `forebay status --prometheus`: sums over this node, in the text format of Prometheus and of its node exporter's
-// textfile collector ("Exposition formats", version 0.0.4). Pure.
+// `forebay status --prometheus`: sums over this node for the node exporter's textfile collector ("Exposition formats",
+// 0.0.4). Pure.
 #pragma once
 
 #include <string>

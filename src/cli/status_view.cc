@@ -55,7 +55,6 @@ double drain_rate(const FileView& file, const Sample& now, const Sample* before)
     return rate;
 }
 
-// Returns the remaining time at the current rate, or an empty text without a rate.
 std::string time_left(std::uint64_t pending, double rate) {
     constexpr double kLongest = 100 * 86400.0;
     const double seconds = rate > 0 ? std::ceil(static_cast<double>(pending) / rate) : 0;
@@ -167,7 +166,6 @@ std::string total_line(const std::vector<FileView>& files, const Sample& now, co
                        time_left(pending, rate));
 }
 
-// A word longer than the screen continues in the next line.
 std::string within(std::string_view text, std::size_t columns) {
     std::string result;
     while (!text.empty()) {
@@ -180,8 +178,7 @@ std::string within(std::string_view text, std::size_t columns) {
     return result;
 }
 
-// Fits the text to the screen. If there are too many lines, omits whole files and processes at the end, and counts
-// them.
+// If there are too many lines, omits whole files and processes at the end, and counts them.
 std::string fitted(const std::string& total, const std::vector<std::string>& files,
                    const std::vector<std::string>& processes, const std::string& rest, const Screen& screen) {
     const auto on_screen = [&](const std::string& text) {

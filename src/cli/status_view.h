@@ -32,11 +32,10 @@ struct Screen {
     bool wraps = false;     // wrap lines at `columns`
     std::size_t rows = 0;   // maximum number of rows; 0: no limit
 };
-// Returns lines for people. `before` is the previous sample, or null.
+// `before` is the previous sample, or null.
 [[nodiscard]] std::string status_as_text(const Sample& now, const Sample* before, const Screen& screen);
 [[nodiscard]] nlohmann::ordered_json status_as_json(const std::string& nls, const Sample& now, const Sample* before);
-// The exit status of `status --check`. 1: a dead process left bytes, or bytes cannot be written. 3: unknown. 4: the
-// drain goes on. Otherwise 0.
+// `status --check`. 1: a dead process left bytes, or bytes cannot be written. 3: unknown. 4: the drain goes on. Else 0.
 [[nodiscard]] int check(const Sample& now);
 
 }   // namespace forebay::cli

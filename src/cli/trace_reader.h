@@ -1,5 +1,4 @@
-// Reads the trace that processes append (option trace): docs/statistics.md, "The trace". Pure, except for reading a
-// file.
+// Reads the trace that processes append (docs/statistics.md, "The trace"). Pure, except for reading a file.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +16,9 @@ struct TraceEvent {
     std::uint64_t offset = 0;                                     // in the file
 };
 
-// Returns the events of `path` that ended after `since_ns`. Ignores torn and unknown lines. A missing file gives no
-// events.
+// The events that ended after `since_ns`. Ignores torn and unknown lines. A missing file gives none.
 [[nodiscard]] Result<std::vector<TraceEvent>> read_trace(const std::string& path, std::uint64_t since_ns);
 
-// The activity of a run in intervals of equal length.
 struct Timeline {
     double interval_s = 0;
     std::vector<double> waiting;         // part of the processes' time spent waiting, 0 to 1

@@ -110,7 +110,6 @@ bool is_known_to_verify(const std::vector<recover::VerifiedDirectory>& directori
     });
 }
 
-// Returns true for directories in question: all, or those with records of a named file.
 bool concerns(const Survey& asked, const recover::VerifiedDirectory& directory) {
     if (!asked.names_files())
         return asked.directories.empty() ||

@@ -1,5 +1,4 @@
-// `forebay wait`: waits until some files have all bytes that programs staged for them, and syncs the files to their
-// device.
+// `forebay wait`: waits until files have all their staged bytes, and syncs them to their device.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -69,7 +68,7 @@ struct Pending {
     std::uint64_t bytes = 0;   // known bytes that are not in the file yet
 };
 
-// Looks once at all staged bytes of the files. Keeps the worst reason for each file.
+// Keeps the worst reason for each file.
 class Look {
   public:
     // `failing` holds the drained bytes of failing files at the last look, by process directory and file.
@@ -252,7 +251,6 @@ class Look {
     std::uint64_t bytes_ = 0;
 };
 
-// Syncs the file, and its name in its directory, to the device.
 Status make_durable(const recover::Wanted& file) {
     const auto sync = [](const std::string& path, int flags, const io::Identity* expected) -> Status {
         const int descriptor = io::open_patiently(path, O_RDONLY | flags);
@@ -287,7 +285,7 @@ int complain_of_wait(const std::vector<Pending>& pending, int exit_status) {
     return exit_status;
 }
 
-// Waits until no bytes are pending. Returns 0, or the exit status of the failure.
+// Returns 0, or the exit status of the failure.
 class Waiting {
   public:
     Waiting(const WaitRequest& request, const Question& question, const Survey& asked)
@@ -323,7 +321,6 @@ class Waiting {
   private:
     using Kind = Pending::Kind;
 
-    // The progress is relative to the largest amount so far.
     void draw(const Look& look) {
         if (look.pending().empty() && !drawn_) return;
         most_bytes_ = std::max(most_bytes_, look.bytes());

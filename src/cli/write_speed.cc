@@ -23,8 +23,7 @@ constexpr std::uint64_t kPhaseNs = 500'000'000;
 Result<int> open_nameless(const std::string& directory) {
     int descriptor = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        // Some file systems, parallel ones among them, lack O_TMPFILE. There the file gets a name and is unlinked at
-        // once.
+        // File systems without O_TMPFILE, parallel ones among them: the file is unlinked at once.
         std::string name = directory + "/.forebay-speed-XXXXXX";
         descriptor = ::mkostemp(name.data(), O_CLOEXEC);
         if (descriptor >= 0) ::unlink(name.c_str());
@@ -33,7 +32,7 @@ Result<int> open_nameless(const std::string& directory) {
     return descriptor;
 }
 
-// Writes until the bytes or the time are used up. Returns bytes per second.
+// Returns bytes per second.
 Result<double> write_for_a_while(int descriptor, const std::vector<char>& block, bool durable,
                                  const std::string& directory) {
     const std::uint64_t begin = monotonic_ns();

@@ -13,8 +13,7 @@ struct WriteSpeed {
     double durable_bytes_per_s = 0;   // until the device has the bytes
 };
 
-// Writes at most 64 MiB into an unnamed file, for about a second at most. It checks the clock between two writes of 1
-// MiB, and between two syncs of 4 MiB.
+// At most 64 MiB into an unnamed file, for about 1 s: looks at the clock after each 1 MiB, or 4 MiB with a sync.
 [[nodiscard]] Result<WriteSpeed> measure_write_speed(const std::string& directory);
 
 }   // namespace forebay::cli

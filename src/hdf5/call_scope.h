@@ -1,12 +1,10 @@
-// Tells the drivers, which see bytes only, the kind of this thread's HDF5 call. Tells the connector the failures in it.
+// Tells the drivers, which see bytes only, the kind of this thread's HDF5 call, and the connector the failures in it.
 //
-// Each callback of the connector has a scope on its stack. Calls nest: a callback of the program (a datatype
-// conversion, an iteration) may call HDF5 again, and the outer call's kind does not hold for the inner one.
-//
-// One call may flush or close several files, such as mounted files or the files of external links. Each file keeps its
-// own failure (open_file.h); the scope lists the files that have one. A failure that a call does not report passes to
-// the call around it. At the end of the outermost call, a closed file's failure passes to the session, which writes it
-// to standard error. Thread-safety: each thread has its own scopes.
+// Each callback of the connector has a scope on its stack. Scopes nest: a callback of the program (a datatype
+// conversion, an iteration) may make a call of another kind. A call may flush or close several files (mounted ones,
+// external links). The scope lists those with a failure (open_file.h). An unreported failure passes to the call around
+// it; at the end of the outermost call, a closed file's passes to the session, which writes it to standard error.
+// Thread-safety: each thread has its own.
 #pragma once
 
 #include <atomic>
@@ -20,12 +18,12 @@ namespace forebay::hdf5 {
 
 enum class CallKind {
     kOther,
-    // The flush or refresh of one object (H5Dflush and its kin) writes the object's metadata and then flushes the
-    // driver. It is no commit: the superblock need not cover the object then. The last whole flush is safer.
+    // The flush or refresh of one object (H5Dflush and its kin). No commit: the superblock need not cover the object
+    // then.
     kObjectFlush,
-    // An independent transfer of datasets without filters: raw data that HDF5 writes is the program's. All other raw
-    // data HDF5 writes for all ranks (fill values, copies, global heaps, large attributes, filtered chunks). With
-    // several nodes these go straight to the file, where the next rank to use the place finds them.
+    // An independent transfer of datasets without filters: HDF5 writes the program's raw data. It writes all other raw
+    // data for all ranks (fill values, copies, global heaps, large attributes, filtered chunks). With several nodes
+    // these go straight to the file, where the next rank to use the place finds them.
     kOwnData,
 };
 
@@ -60,7 +58,6 @@ class CallScope {
 
     // The driver could not do HDF5's request, and must not fail: `file` keeps the failure for this call.
     static void keep_failure(const std::shared_ptr<OpenFile>& file, OpenFile::During during, Status failure) noexcept;
-    // The driver has closed the file. This call reports the failures that the file still has.
     static void note_closed(const std::shared_ptr<OpenFile>& file) noexcept;
 
     // Returns the first such failure of any file in the innermost call, or ok.
@@ -70,7 +67,6 @@ class CallScope {
 
   private:
     static void note_failed(const std::shared_ptr<OpenFile>& file) noexcept;
-    // Returns false if memory is short.
     [[nodiscard]] bool add_failed(const std::shared_ptr<OpenFile>& file) noexcept;
     template <typename Visit>
     void each_failed(Visit&& visit) const {

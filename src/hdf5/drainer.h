@@ -7,9 +7,9 @@
 
 namespace forebay::hdf5 {
 
-// Starts this plugin's command `forebay drain --finish DIRECTORY`, and returns after it has taken over this process's
-// directory. Call it at the end of the process. Fails with a line on standard error if the command is missing or not
-// ready within ten seconds; then no file is taken over. Blocks.
+// Starts this plugin's command `forebay drain --finish DIRECTORY` at the process's end, and blocks until it has taken
+// over the directory. If it is missing or not ready in ten seconds, takes over no file and fails with a line on
+// standard error.
 [[nodiscard]] Status leave_to_drainer(const std::string& directory);
 
 }   // namespace forebay::hdf5

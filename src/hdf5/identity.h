@@ -1,8 +1,7 @@
-// The name under which this plugin serves HDF5, and the meaning of its connector text.
+// The name under which this plugin serves HDF5, and the meaning of its connector text (docs/migrating.md).
 //
-// One set of sources is linked several times: as `forebay` and as drop-ins for other connectors. One file of
-// src/hdf5/identity defines these functions for each plugin. docs/migrating.md.
-// Thread-safety: any thread. `read_text` may block on one file; no other call blocks.
+// One set of sources is linked as `forebay` and as drop-ins for other connectors; a file of src/hdf5/identity defines
+// these functions for each. Thread-safety: any thread. `read_text` may block on one file; no other call blocks.
 #pragma once
 
 #include <string>
@@ -35,12 +34,11 @@ struct TextMeaning {
 // Returns the text that counts for a file: the connector's own, and settings of the file access list.
 [[nodiscard]] std::string text_of_list(hid_t file_access_list, const std::string& connector_text);
 
-// Returns true if the open of a dataset fetches the whole dataset into the read cache.
+// True if the open of a dataset fetches all of it into the read cache.
 [[nodiscard]] bool prefetches_at_open();
-// Returns true if, in all files, the close of a dataset waits for no asynchronous operation (OpenFile::closes_at_once).
+// OpenFile::closes_at_once, for all files.
 [[nodiscard]] bool closes_at_once();
 
-// The process's environment, for load_options.
 [[nodiscard]] const char* look_up_variable(const char* name) noexcept;
 [[nodiscard]] std::vector<std::string> forebay_variables();
 

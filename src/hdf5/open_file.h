@@ -1,13 +1,11 @@
 // One open of a file by HDF5: the state that the driver and the connector share.
 //
-// The driver makes it in `open` and drops it in `close`. The connector finds it by the number that HDF5 gives to every
-// open file (open_files.h), and keeps it with the file's objects.
-//
-// Failures. HDF5 frees a file even if the driver's close fails, and a failing flush in the middle of a close leaves the
-// file half closed. So the driver does not fail there. This object keeps the failure, and the program's current call
-// reports it (call_scope.h). The next flush or close of this file reports the rest. No other file reports it.
-// Ownership: shared by the driver and the connector's objects. Thread-safety: HDF5 calls one file from one thread at a
-// time; any thread may keep and take failures. No call blocks.
+// The driver makes it in `open` and drops it in `close`. The connector finds it by HDF5's number of the file
+// (open_files.h), and keeps it with the file's objects. Failures: HDF5 frees a file even if the driver's close fails,
+// and a failing flush in the middle of a close leaves the file half closed. So the driver does not fail there. This
+// object keeps the failure, and the program's current call reports it (call_scope.h). The next flush or close of this
+// file, and of no other one, reports the rest. Ownership: shared by the driver and the connector's objects.
+// Thread-safety: HDF5 calls one file from one thread at a time; any thread may keep and take failures. No call blocks.
 #pragma once
 
 #include <memory>
@@ -42,7 +40,6 @@ class OpenFile {
     bool closes_at_once = false;                // closing a dataset does not wait for its asynchronous operations
 
     enum class During : bool { kFlush, kClose };
-    // Keeps the first failure until it is taken.
     void keep_failure(During during, Status failure) noexcept;
     [[nodiscard]] Status take_failure(During during) noexcept;
     [[nodiscard]] bool has_failure(During during) const noexcept;

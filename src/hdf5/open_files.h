@@ -1,10 +1,8 @@
 // The files that the drivers have open for HDF5. The connector looks them up here.
 //
-// HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno). Driver and connector see the same number, and one
-// library never reuses it. HDF5 stores the number after the driver's `open`, so `find` reads it anew. Several opens of
-// one file share one H5FD_t, and so one OpenFile. But HDF5 opens the MPI driver anew each time; they share a
-// SharedFile.
-// Thread-safety: any thread. No call blocks.
+// HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno), which one library never reuses. HDF5 stores it
+// after the driver's `open`, so `find` reads it anew. Several opens of one file share one H5FD_t and OpenFile, but HDF5
+// opens the MPI driver anew each time; those opens share a SharedFile. Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <atomic>
@@ -26,14 +24,10 @@ class OpenFiles {
   public:
     static OpenFiles& get();
 
-    // The driver calls these in its `open` and `close`.
     void add(const H5FD_t& handle, const std::shared_ptr<OpenFile>& file);
     void remove(const H5FD_t& handle) noexcept;
-    // Returns null if no file of forebay has this number.
     [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
-    // Returns the only open file, or null if there are none or several.
     [[nodiscard]] std::shared_ptr<OpenFile> only();
-    // Returns the only file that was opened by this name, or null.
     [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
 
     // ---- files that ranks open together ----
@@ -41,7 +35,6 @@ class OpenFiles {
     [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }
     // Returns the file with this identity that ranks write together, or null if none is open for writing.
     [[nodiscard]] std::shared_ptr<file::SharedFile> shared(const io::Identity& identity);
-    // Returns the only such file, or null.
     [[nodiscard]] std::shared_ptr<file::SharedFile> only_shared();
     [[nodiscard]] std::vector<std::shared_ptr<file::SharedFile>> on_several_nodes();
     // Used at the end of the process. Returns nothing if another thread holds the lock all the time.

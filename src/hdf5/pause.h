@@ -1,7 +1,5 @@
-// Pauses forebay: files that the program opens meanwhile are neither staged nor cached.
-//
-// All copies of the plugin in the process use the count of the plugin that has loaded them. Thread-safety: any thread.
-// No call blocks. A forked child begins with the count of its parent.
+// Pauses forebay: files that the program opens meanwhile are neither staged nor cached. All copies of the plugin in the
+// process use one count. A forked child begins with its parent's. Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <atomic>

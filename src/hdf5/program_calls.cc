@@ -1,4 +1,3 @@
-// The functions of forebay/forebay.h about the process, and by path.
 #include <dlfcn.h>
 #include <forebay/forebay.h>
 #include <sys/stat.h>
@@ -20,7 +19,6 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Returns null and sets `problem`, an error number.
 std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     struct stat seen{};
     if (path == nullptr || ::stat(path, &seen) != 0) {

@@ -38,7 +38,7 @@ hid_t register_connector(const std::string& name_or_value) {
 
 }   // namespace
 
-// No thread that a child does not have holds its locks, unless a call here takes longer than kTurn. A thread may also
+// A forked child needs the locks; another thread may hold one if a call here takes longer than kTurn. A thread may also
 // fork in such a call: a connector beneath may start a process as it is registered.
 Session::Session() {
     static constexpr std::chrono::seconds kTurn{1};
@@ -158,7 +158,6 @@ bool chosen(Switch by, hid_t list, bool writable) {
 
 namespace {
 
-// As documents of Cache VOL have it in their example of reading.
 void hint_at_reads(const Options& options, hid_t list) {
     if (!identity().names_configuration) return;
     {
@@ -314,8 +313,7 @@ void Session::end() {
             own.swap(engine_);
             driver_ = H5I_INVALID_HID;
         }
-        // Closes that nobody has waited for: no later close can report that one has failed.
-        // With close=linger, end_of_process does this: HDF5 may be used again.
+        // No later close could report a failure of these. With close=linger end_of_process waits: HDF5 may come back.
         const bool lingers = own != nullptr && own->options().options.lingers() && !own->inherited();
         if (lingers) lingering_.push_back(std::move(own));
         else if (own != nullptr)

@@ -1,10 +1,10 @@
 // The objects that live while forebay serves its host: the engine, the file drivers, the connectors beneath.
 //
-// The first open with a connector text judges the text. It also makes the engine, one for each host library. So the
-// options of the first text hold for the whole process, but for `stage`, `strict`, `under_vol` and `under_info`.
+// The first open with a connector text judges it. The first one also makes the engine, one for each host library. So
+// the options of the first text hold for the whole process, but for `stage`, `strict`, `under_vol` and `under_info`.
 // Ownership: the first use makes the session, which is never destroyed: HDF5 closes files in its own exit handler,
-// after the destructors of static objects. `end` ends the engine; HDF5 calls it after the last close.
-// Thread-safety: any thread. Blocking: `end` waits like the engine's destructor; no other call blocks.
+// after the destructors of static objects. `end` ends the engine; HDF5 calls it after the last close. Thread-safety:
+// any thread. Blocking: `end` waits like the engine's destructor; no other call blocks.
 #pragma once
 
 #include <sys/types.h>
@@ -38,11 +38,11 @@ class Session {
   public:
     static Session& get();
 
-    // Returns the route for a connector text. A refusal in it names the option and its source.
+    // A refusal in it names the option and its source.
     const Route& route(const std::string& text);
 
-    // Null before the first open and after the end. A forked child gets an engine of its own for the files that it
-    // opens itself. Inherited files stay with the engine that they are attached to.
+    // Null before the first open and after the end. A forked child gets its own for files that it opens, not inherited
+    // ones.
     [[nodiscard]] std::shared_ptr<stage::Engine> engine();
 
     // Returns forebay's file driver, and registers it first if need be. Negative: HDF5 refused.
@@ -53,7 +53,6 @@ class Session {
         return mpi_driver_ >= 0 && driver_id == mpi_driver_;
     }
 
-    // Returns true if the text and the list want this file staged or read through the cache.
     [[nodiscard]] bool wants(const Route& route, hid_t file_access_list, bool writable) const;
     [[nodiscard]] bool wants(hid_t file_access_list, bool writable);   // with the text of the engine
 

@@ -1,7 +1,5 @@
-// Writes a line for the user to standard error.
-//
-// forebay does not print otherwise. But an unusable option would just make a program slow, and a plugin that cannot
-// serve the library has no error stack. Writes with write(2), never through stdio.
+// Writes a line for the user to standard error, with write(2), never through stdio. forebay does not print otherwise.
+// But an unusable option would just make a program slow, and a plugin that cannot serve the library has no error stack.
 #pragma once
 
 #include <string_view>

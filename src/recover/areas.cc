@@ -1,4 +1,3 @@
-// The staging areas that recovery looks through.
 #include "area/staging_area.h"
 #include "base/attempt.h"
 #include "recover/recovery.h"

@@ -21,14 +21,14 @@ struct Claim {
     Inventory inventory;                   // listed under all locks, so these files' logs do not change
 };
 
-// Locks the files `named`, and those that `concerned` finds in an inventory. With `dry_run` it locks no file.
-// `patience` applies to each file and to each listing of the areas. Errors: those of take_inventory and lock_all.
+// Locks the files `named`, and those that `concerned` finds in an inventory; with `dry_run` none. `patience` applies to
+// each file and to each listing of the areas. Errors: those of take_inventory and lock_all.
 [[nodiscard]] Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
                                   const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
                                   io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive);
 
-// Reports the directories in the areas, as they are now, and removes empty ones of dead processes. If another recovery
-// holds the areas, it removes nothing.
+// Reports the directories in the areas now. Removes dead processes' empty ones, unless another recovery holds the
+// areas.
 void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run,
              const IsAlive& is_alive, Report& report);
 

@@ -1,8 +1,8 @@
 // Gives back logs that are not needed, and removes directories of dead processes. Blocks on file I/O.
 //
-// After a crash at any step the next recovery continues. The log of one process loses its oldest segments first, and a
-// replay of the rest changes nothing. The board declares the logs of several processes dead first. The log of the
-// process that commits goes after the others', and the board last.
+// After a crash at any step the next recovery continues. A log of one process loses its oldest segments first; a replay
+// of the rest changes nothing. Logs of several processes are dead once the board says so. The log with the commits goes
+// after the others', and the board last.
 #pragma once
 
 #include "base/status.h"
@@ -23,8 +23,7 @@ namespace forebay::recover {
 // Reports the directories of living processes, and those that were refused.
 void tell_of_directories(const Inventory& inventory, Report& report);
 
-// Removes directories of dead processes whose logs are empty, and reports them. With `dry_run` it only reports them.
-// Reports failures.
+// Removes, or with `dry_run` only reports, directories of dead processes whose logs are empty. Reports failures.
 void remove_directories(Inventory& inventory, bool dry_run, Report& report);
 
 }   // namespace forebay::recover

@@ -113,7 +113,6 @@ class Discarding {
         });
     }
 
-    // Reports the living processes that use the named files and directories.
     void tell_of_living(const Inventory& inventory, Report& users) const {
         std::vector<Wanted> asked = request_.files;
         for (const std::string& path : request_.paths) asked.push_back({{}, path});

@@ -13,8 +13,8 @@
 
 namespace forebay::recover {
 
-// How the owner of `directory` uses the file, from its ledger or, failing that, its log. A file opened by `path`, if
-// given, counts too. Errors: neither tells, or descriptors or memory are lacking (lacks_resources).
+// From the ledger of `directory` or, failing that, its log. Counts a file opened by `path`, if given. Errors: neither
+// tells, or descriptors or memory are lacking (lacks_resources).
 [[nodiscard]] Result<ledger::FileUse> use_of(io::Directory& directory, const io::Identity& identity,
                                              std::string_view path = {});
 

@@ -16,7 +16,7 @@ namespace {
 // Followed by the number of the process that has the lock.
 constexpr std::string_view kHolder = "by-";
 
-// Removes the names of earlier holders. The caller has the lock.
+// The caller has the lock.
 void forget_holders(io::Directory& directory, const std::string& but = {}) {
     const auto names = directory.list();
     if (!names) return;

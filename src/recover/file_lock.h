@@ -1,9 +1,8 @@
 // A lock that excludes other recoveries of one file on this node, also while the target is written.
 //
-// The lock is a locked (flock) directory `recovering-<device>-<inode>` in each staging area, with a file that names the
-// holder. It ends with the process; the next recovery takes over or removes the directory of a killed one. So a
-// recovery that hangs in a target blocks other recoveries of that file only. Blocks on file I/O, and for other holders
-// up to `patience`. Not thread-safe.
+// A locked (flock) directory `recovering-<device>-<inode>` in each staging area, with a file that names the holder. It
+// ends with the process; the next recovery takes over or removes it. So a recovery that hangs in a target blocks other
+// recoveries of that file only. Blocks on file I/O, and for other holders up to `patience`. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -43,7 +42,7 @@ class FileLock {
     std::vector<Held> held_;
 };
 
-// Removes the directories that killed recoveries left. Ignores failures.
+// Ignores failures.
 void remove_dead_file_locks(io::Directory& area);
 
 }   // namespace forebay::recover

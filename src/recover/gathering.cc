@@ -32,7 +32,6 @@ Whole encode_whole(std::uint64_t bytes, std::uint64_t wrote_ns) {
     return whole;
 }
 
-// The time in the mark; none if the copy is incomplete.
 Result<std::optional<std::uint64_t>> read_whole(io::File& file) {
     Whole whole{};
     const auto bytes = file.size();
@@ -147,7 +146,7 @@ Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wr
         const auto whole = read_whole(*copy.value());
         if (!whole) return whole.status();
         if (whole.value()) return promise();
-        // A killed recovery may have promised this copy: keep its name.
+        // A killed recovery may have promised this copy.
         FOREBAY_TRY(copy.value()->resize(0));
     } else if (copy.status().code() == Code::kNotFound) {
         copy = directory_->open_file(name, io::OpenMode::kCreateNew);

@@ -2,10 +2,9 @@
 //
 // The directory `.<file>.forebay-<team>` beside the target (mode 0700) has a copy `member-<rank>` for each rank.
 // `begun` exists once a recovery may have written to the target, `done` once the file is recovered, and `closed` if a
-// rank knows that it was closed. The last node's recovery removes the directory. docs/recovery.md, "Several nodes,
-// nodes=consistent", explains the order of steps. After a crash in any call the next recovery continues. Blocks on file
-// I/O and syncs. Not thread-safe. Recoveries exclude each other by a lock on the directory, where the file system has
-// locks.
+// rank knows that it was closed. The last node's recovery removes the directory. Steps: docs/recovery.md, "Several
+// nodes, nodes=consistent". After a crash in any call the next recovery continues. Blocks on file I/O and syncs. Not
+// thread-safe. Recoveries exclude each other by a lock on the directory, where the file system has locks.
 #pragma once
 
 #include <cstdint>
@@ -26,28 +25,25 @@ namespace forebay::recover {
 
 class Gathering {
   public:
-    // `home` is the target's directory. `patience` is for a recovery on any node that holds the directory; kUnavailable
-    // when it is over. kNotFound: there is no directory, without `create`. kPermissionDenied: another user may write to
-    // it.
+    // `home` is the target's directory. kUnavailable: a recovery on any node held it for `patience`. kNotFound: there
+    // is no directory, without `create`. kPermissionDenied: another user may write to it.
     [[nodiscard]] static Result<std::unique_ptr<Gathering>> open(std::unique_ptr<io::Directory> home,
                                                                  const std::string& file, std::uint64_t team,
                                                                  bool create, io::Directory::Patience patience);
     [[nodiscard]] static std::string name(const std::string& file, std::uint64_t team);
 
-    // True if the file is recovered and the directory may go.
     [[nodiscard]] Result<bool> done();
     // True if the file was closed, with nothing to undo. Other ranks may still need this fact.
     [[nodiscard]] Result<bool> closed();
-    // Copies a rank's journal, unless its copy is complete. `wrote_ns` is a time when the rank was certainly alive.
-    // Calls `promise` when the copy's name is on the device, before the copy counts. So a rank that has promised, and
-    // later finds the directory gone or empty, knows that all copies had counted.
+    // Copies a rank's journal, unless its copy is complete. `wrote_ns`: the rank was certainly alive then. Calls
+    // `promise` when the copy's name is on the device, before the copy counts. So a rank that has promised, and later
+    // finds the directory gone or empty, knows that all copies had counted.
     [[nodiscard]] Status tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns,
                               const std::function<Status()>& promise);
     struct Told {
         std::unique_ptr<io::File> file;
         std::uint64_t wrote_ns = 0;
     };
-    // The complete copies, by rank.
     [[nodiscard]] Result<std::map<std::uint64_t, Told>> members();
 
     [[nodiscard]] Result<bool> empty();

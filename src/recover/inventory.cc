@@ -98,7 +98,7 @@ void look_into(FoundDirectory& found, const IsAlive& is_alive) {
     if (!found.alive) found.refused = look_into_dead(found);
 }
 
-// Groups logs by file and group; a log without a group is a session of its own.
+// A log without a group is a session of its own.
 void make_sessions(Inventory& inventory) {
     std::map<std::tuple<io::Identity, std::uint64_t>, std::size_t> groups;
     for (const auto& directory : inventory.directories) {
@@ -228,7 +228,6 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
             found->name = name;
             found->process = *owner;
             look_into(*found, is_alive);
-            // Removed meanwhile.
             if (!found->refused && found->refused.code() == Code::kNotFound) continue;
             inventory.directories.push_back(std::move(found));
         }

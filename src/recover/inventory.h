@@ -1,8 +1,8 @@
 // The contents of staging areas: process directories, their logs, and which logs belong together.
 //
-// It opens only safe entries: it refuses an area, directory or file that is a symbolic link, belongs to another user or
-// is writable by others. It scans the logs of dead processes; of living ones it reads the ledger. It changes nothing.
-// Blocks on reads. Ownership: the inventory owns all that it opened; sessions point into its directories.
+// It refuses an area, directory or file that is a symbolic link, belongs to another user or is writable by others. It
+// scans the logs of dead processes, and reads the ledgers of living ones. Changes nothing. Blocks on reads. Ownership:
+// the inventory owns all that it opened; sessions point into its directories.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct FoundBoard {
     group::BoardView board;
 };
 
-// The undo journal of a rank (undo/undo_format.h).
+// undo/undo_format.h.
 struct FoundJournal {
     std::string name;
     std::uint64_t log = 0;   // number of the file's log in this directory
@@ -62,8 +62,7 @@ struct FoundLog {
     log::ScannedLog* log = nullptr;
 };
 
-// The logs of one time in which a file was open for writing: of one process, or of all processes of the node that wrote
-// it together.
+// The logs of one open for writing: of one process, or of all processes of the node that wrote the file together.
 struct Session {
     io::Identity identity;   // of the target
     io::Identity logged;     // as logged; differs after --accept-moved only
@@ -120,8 +119,8 @@ struct Inventory {
     [[nodiscard]] const FoundDirectory* living_user_of(const io::Identity& identity) const;
 };
 
-// A process that uses the file now: it came to the areas, or opened the file, after an inventory was taken. Empty if
-// ledgers show none. Error: an area or a directory is unreadable.
+// A process that came to the areas, or opened the file, after an inventory was taken. Empty if ledgers show none.
+// Error: an area or a directory is unreadable.
 [[nodiscard]] Result<std::optional<area::ProcessIdentity>> user_now(std::span<io::Directory* const> areas,
                                                                     const io::Identity& identity,
                                                                     const IsAlive& is_alive);

@@ -32,7 +32,6 @@ void Leftovers::note(Area& area, const std::string& name, const area::ProcessIde
     area.dead[name] = std::move(found);
 }
 
-// A missing area holds nothing.
 void Leftovers::note_failure(const std::string& path, const Status& why) {
     if (why.is_ok() || why.sys_errno() == ENOENT || why.sys_errno() == ENOTDIR) return;
     if (lacks_resources(why)) {
@@ -45,7 +44,6 @@ void Leftovers::note_failure(const std::string& path, const Status& why) {
     unseen_.push_back(std::move(unseen));
 }
 
-// Returns true if the area had changed and was listed.
 bool Leftovers::look_into(Area& area) {
     const auto facts = area.directory->facts(".");
     const bool unchanged = facts && area.seen_change_ns != 0 && facts.value().modified_ns == area.seen_change_ns;

@@ -1,10 +1,9 @@
 // The leftovers of dead processes on this node, for an engine that is about to use a file.
 //
-// Cheap if there are none: it lists an area only after a change, asks living processes' locks only, and reads the
-// segments' beginnings once for each dead process. It also reads other users' areas in the same staging directory, if
-// listable. There only logs of that user's own files count, so no user can block others' files by a claim. Recovery
-// (recovery.h) waits for another recovery of the same file up to `patience`. Blocks on file I/O. Thread-safety: one
-// call at a time.
+// Cheap if there are none: it lists an area only after a change, asks living processes' locks only, and reads a dead
+// log's segment headers once. It also reads other users' areas in the same staging directory, if listable. There only
+// logs of that user's own files count, so no user can block others' files by a claim. Waits for another recovery of the
+// file up to `patience` (recovery.h). Blocks on file I/O. Thread-safety: one call at a time.
 #pragma once
 
 #include <chrono>
@@ -25,21 +24,18 @@ namespace forebay::recover {
 
 class Leftovers {
   public:
-    // Finds the folder `forebay-<uid>`; null if there is none.
     using FindArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    // Finds those of other users.
     using FindAreas = std::function<std::vector<std::unique_ptr<io::Directory>>()>;
     Leftovers(FindArea find_area, FindAreas find_others, io::Directory::Patience patience)
         : find_area_(std::move(find_area)), find_others_(std::move(find_others)), patience_(patience) {}
 
     // True if the last look found a directory that a dead process left or that is unreadable. Does not look itself.
     [[nodiscard]] bool found_any() const noexcept;
-    // True if a dead process may have left records of this file, which user `owner` owns. Error: descriptors or memory
-    // are lacking.
+    // True if a dead process may have left records of this file, owned by `owner`. Error: no descriptors or memory.
     [[nodiscard]] Result<bool> concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born = {});
 
-    // A process, perhaps this one, that is not known to be dead and has a log of the file, which it may still write. A
-    // process at work that has the file open does not count: docs/consistency.md, "Other processes".
+    // A process, perhaps this one, that is not known to be dead and may still write its log of the file. A process at
+    // work that has the file open does not count: docs/consistency.md, "Other processes".
     struct Unsettled {
         enum class Why : std::uint8_t {
             kEnding,   // a thread of the ending process may be in a call that does not return
@@ -53,27 +49,24 @@ class Leftovers {
     };
     // The first such process, after a new look. Errors as above.
     [[nodiscard]] Result<std::optional<Unsettled>> unsettled(const io::Identity& identity, bool locked);
-    // True if a process, dead or alive, may have bytes that are not in the file, or in a file of this path. Looks
-    // again.
+    // True if a process, dead or alive, may have bytes of this file, or of one of this path. Looks again.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
     // An unusable directory with records of this file; null: none.
     [[nodiscard]] const ProcessDirectory* unread(const io::Identity& identity, std::uint64_t owner,
                                                  const log::Birth& born = {});
     // Unreadable directories, and staging areas (without a process), each reported once.
     [[nodiscard]] std::vector<ProcessDirectory> new_unread();
-    // The directory of a dead process whose log is of another file with this name; empty: none. The file was replaced,
-    // or its file system was mounted again, and the file then lacks the log's bytes.
+    // A dead process's directory whose log is of another file with this name; empty: none. The file was replaced, or
+    // its file system mounted again, and it then lacks the log's bytes.
     [[nodiscard]] std::string stranded(const io::Identity& identity, const std::string& path,
                                        const log::Birth& born = {});
     // Recovers the file, through `descriptor` if the caller has locked that for writing. No report: there was nothing
     // to do, or only unreadable directories (`unread`).
     [[nodiscard]] Result<std::optional<FileReport>> recover(
         const Wanted& file, const std::shared_ptr<io::Descriptor>& descriptor = nullptr);
-    // Voids logs of the file, or of an earlier file with its number: it was created or emptied. With `only_ask` it only
-    // checks that this is possible.
+    // Voids logs of a created or emptied file, or an earlier one of its number. With `only_ask` it only checks that.
     [[nodiscard]] Status void_log(const Wanted& file, bool only_ask = false);
 
-    // For tests: the number of listings.
     [[nodiscard]] std::uint64_t listings() const noexcept { return listings_; }
 
   private:

@@ -1,7 +1,6 @@
-// The checksum of HDF5's own structures: Bob Jenkins' lookup3, "hashlittle" with an initial value of 0.
-//
-// Source: HDF5 File Format Specification, "Disk Format: Level 0A - Format Signature and Superblock"; the hash is in the
-// public domain at https://burtleburtle.net/bob/c/lookup3.c. Byte by byte, so it is the same on every machine. Pure.
+// The checksum of HDF5's own structures: Bob Jenkins' lookup3, "hashlittle" with an initial value of 0. Byte by byte,
+// so it is the same on every machine. Pure. Source: HDF5 File Format Specification, "Disk Format: Level 0A - Format
+// Signature and Superblock"; the hash is in the public domain at https://burtleburtle.net/bob/c/lookup3.c.
 #pragma once
 
 #include <array>

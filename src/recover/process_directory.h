@@ -1,8 +1,7 @@
 // Judges one process directory in a staging area: is its process alive and, if not, which files do its logs concern?
 //
-// Engines and commands use the same judgement. It never skips an unreadable or untrusted directory: `unread` has the
-// reason, and all readable parts, the ledger included, name files. It changes nothing. Blocks on file I/O. Recovery
-// reads more (inventory.h).
+// Engines and commands use it. It never skips an unreadable or untrusted directory: `unread` has the reason, and all
+// readable parts, the ledger included, name files. Changes nothing. Blocks on file I/O.
 #pragma once
 
 #include <map>
@@ -35,7 +34,6 @@ struct ProcessDirectory {
     Status unread;             // the error if a part is unreadable or untrusted; then only a command recovers it
     bool may_be_any = false;   // it may concern files that are not in `files`
 
-    // Advice for the user about an unreadable directory.
     [[nodiscard]] std::string advice() const;
 };
 

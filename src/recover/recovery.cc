@@ -33,8 +33,8 @@ Result<std::unique_ptr<io::Directory>> home_of(const std::string& path) {
     return io::open_posix_directory(home.string());
 }
 
-// A time when one of the processes was certainly alive; 0: unknown. The file system may date its writes later. A loss
-// of power may have removed later signs from a durable log, so its process may have lived until then.
+// When one of the processes was certainly alive; 0: unknown. The file system may date its writes later. A loss of power
+// may have removed later signs from a durable log, so its process may have lived until then.
 std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) {
     std::uint64_t last = 0;
     for (const FoundLog& found : session.logs) {
@@ -108,7 +108,6 @@ class Recovery {
     }
     bool wanted(const Session& session) const { return !request_.only || named(session) != nullptr; }
 
-    // Refuses a session by its logs alone.
     std::optional<FileReport> refuse_by_logs(const Session& session, const FileReport& report) const {
         const FoundDirectory* user = inventory_.living_user_of(session.identity);
         if (user == nullptr) user = inventory_.living_user_of(session.logged);
@@ -159,7 +158,6 @@ class Recovery {
         return std::nullopt;
     }
 
-    // Refuses a session by the records to replay.
     std::optional<FileReport> refuse_by_content(const Session& session, const Picture& picture,
                                                 FileReport& report) const {
         bool durable = true;   // unreadable records were never promised
@@ -187,7 +185,6 @@ class Recovery {
         return std::nullopt;
     }
 
-    // The work on one session.
     struct Subject {
         const Session& session;
         FileReport report;
@@ -253,7 +250,7 @@ class Recovery {
                        {Code::kUnavailable, fmt::format("still open in process {}; not touched", user.value()->pid)});
     }
 
-    // Opens the target by its present name. Returns a report if that is impossible.
+    // Returns a report if that is impossible.
     std::optional<FileReport> find_target(Subject& subject) const {
         const Session& session = subject.session;
         FileReport& report = subject.report;
@@ -277,7 +274,6 @@ class Recovery {
         return std::nullopt;
     }
 
-    // Refuses a target that is another file or was changed.
     std::optional<FileReport> refuse_by_state(Subject& subject) const {
         const Session& session = subject.session;
         const FileReport& report = subject.report;
@@ -328,8 +324,8 @@ class Recovery {
         give_back(session, report);
     }
 
-    // The file's name is gone. Its log is void only with a proof that the file has no other name. It was unlinked at
-    // the process's last look, or a later file has its number, or a search covered its whole file system.
+    // The log is void only with a proof that the file has no name. It was unlinked at the process's last look, its
+    // number is reused, or a search covered its whole file system.
     bool is_gone(const Session& session, const io::Search& found) const {
         if (found.everywhere) return true;
         const std::optional<log::TargetState>& known = session.logs.front().log->state;
@@ -345,8 +341,7 @@ class Recovery {
         return report;
     }
 
-    // Other nodes have parts of their own to recover. They must not take these writes for another program's, even if
-    // this process is killed.
+    // Other nodes must not take these writes for another program's, even if this process is killed.
     std::shared_ptr<io::File> witnessed(std::shared_ptr<io::File> file, const Session& session,
                                         const io::FileState& now, const FileReport& report,
                                         std::function<Status(std::uint64_t)> set_modified) const {
@@ -427,7 +422,7 @@ class Recovery {
     std::size_t file_ = 0, files_ = 0;
 };
 
-// The requested file that may be the session's on a remounted file system: same inode and name, another device number,
+// A requested file that may be the session's on a remounted file system: same inode and name, another device number,
 // and the old file is not at its path.
 const Wanted* moved(const Session& session, const Request& request, const Outside& outside) {
     const auto found = std::find_if(request.only->begin(), request.only->end(), [&](const Wanted& wanted) {

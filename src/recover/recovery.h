@@ -1,11 +1,10 @@
-// Crash recovery: brings files to their last commit from the logs of dead processes.
+// Crash recovery: brings files to their last commit from the logs of dead processes (order: docs/recovery.md).
 //
-// For each file: look, refuse unsafe cases, replay in memory, write, sync, give the log back. docs/recovery.md explains
-// the order. It removes process directories without logs. After a crash at any instant the next run completes the work.
-// One recovery at a time works on a file, under a lock (file_lock.h). It holds the staging area's lock only while it
-// lists or removes directories, never while it touches a target. Opens call it through hdf5/driver/open_recovery.h,
-// stage/leftovers.h and recover/leftovers.h; commands through cli/recover.cc. It does not disturb living processes, and
-// prints nothing. Blocks on reads and writes. Thread-safe.
+// It also removes process directories without logs. After a crash at any instant the next run completes the work. One
+// recovery at a time works on a file (file_lock.h). It holds the staging area's lock only while it lists or removes
+// directories, never while it touches a target. Opens call it through hdf5/driver/open_recovery.h and
+// recover/leftovers.h, commands through cli/recover.cc. It does not disturb living processes, and prints nothing.
+// Blocks on reads and writes. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -38,7 +37,6 @@ struct Wanted {
     log::Birth born{};   // as far as known
 };
 
-// The system calls that tests replace.
 struct Outside {
     IsAlive is_alive;   // for processes whose directory has no lock
     area::BootId boot_id{};
@@ -61,8 +59,8 @@ struct Request {
     std::optional<std::vector<Wanted>> only;   // none: all files
     bool dry_run = false;                      // change nothing; report the planned work
     bool although_changed = false;             // also recover files that seem to have been written since
-    // In `only`, also accept a log whose target had the same inode number on a device that no longer exists: the file
-    // system was mounted again. Only the user knows that it is the same file.
+    // In `only`, also accept a log whose target had the same inode number on a device that is gone. Only the user knows
+    // that a file system mounted again has the same file.
     bool accept_moved = false;
     bool unasked = false;   // an open, not a command: leave cases alone that need a decision
     // Patience with ending processes that have the files open (ending.h), and the call before each wait.
@@ -75,13 +73,11 @@ struct Request {
 };
 
 // `areas` are open folders `forebay-<uid>`. Errors: kUnavailable: another recovery lists or removes directories there
-// after `patience`; those of the areas. The report has errors of a file (kInUse: another recovery works on it) or of a
-// directory.
+// after `patience`; those of the areas. The report has errors of a file (kInUse: being recovered) or a directory.
 [[nodiscard]] Result<Report> recover(std::span<io::Directory* const> areas, const Request& request,
                                      const Outside& outside);
 
-// Removes logs without recovering them: of the given files, or of whole process directories by path. Does not touch
-// files.
+// Removes logs of the given files, or of whole process directories by path. Does not touch files.
 struct Discarded {
     std::vector<Wanted> files;
     std::vector<std::string> directories;
@@ -93,7 +89,6 @@ struct Discarded {
 [[nodiscard]] Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request,
                                      const Outside& outside);
 
-// The readable and unreadable parts of a log.
 struct VerifiedLog {
     std::string path;   // of the target
     io::Identity identity;

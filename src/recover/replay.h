@@ -1,10 +1,9 @@
-// Replays the logs of one file in memory: the newest byte of every offset, as of the last commit.
+// Replays the logs of one file in memory: the newest byte of every offset, as of the last commit (docs/log-format.md).
 //
 // Records count by ascending sequence number up to the last commit's. A data record's bytes replace older ones. A
 // truncation makes zeros of all bytes beyond. After a bypass record the target has the newest bytes. With several logs
-// the frontier (log/frontier.h) drops records, or treats them as bypass records. With several nodes logs have no
-// commits: all records count, and the target already has all cuts. docs/log-format.md is the specification.
-// Pure: works on scanned records; payloads stay in the log.
+// the frontier (log/frontier.h) drops records, or makes them bypass records. With several nodes logs have no commits:
+// all records count, and the target already has all cuts. Pure: works on scanned records; payloads stay in the log.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,6 @@
 
 namespace forebay::recover {
 
-// The place of an extent's newest bytes.
 struct Newest {
     static constexpr std::uint32_t kZeros = UINT32_MAX;
     std::uint32_t log = kZeros;   // index of the log; kZeros: cut off

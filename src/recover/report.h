@@ -1,4 +1,3 @@
-// The results of a recovery, as data and texts. Pure.
 #pragma once
 
 #include <cstdint>
@@ -66,11 +65,9 @@ struct FileReport {
     Mark mark = Mark::kNone;        // HDF5's mark of a file open for writing
 };
 
-// Advice for a file that is not recovered; empty: none.
 [[nodiscard]] std::string advice(const FileReport& report);
 
-// The reason of dropped records: "not_committed": after the last commit. "never_committed": no commit. "discarded": by
-// request. "none".
+// "not_committed": after the last commit. "never_committed": no commit. "discarded": by request. "none".
 [[nodiscard]] std::string_view dropped_reason(const FileReport& report) noexcept;
 
 // A text for a file of several nodes if logs of some are not here; they may be recovered already. Empty: all are here.
@@ -88,7 +85,6 @@ struct Report {
     std::size_t owners = 0;                 // among them: with open files, or unknown
     std::vector<std::string> removed;       // directories; with dry_run, planned
 
-    // True if nothing requested is left undone.
     [[nodiscard]] bool all_well() const noexcept;
 };
 

@@ -23,9 +23,7 @@ constexpr std::uint64_t kWriteBytes = 8 << 20;
 
 // Shorter pieces of a log are copied from its mapping, since a system call for each would cost more.
 constexpr std::uint64_t kReadFrom = 32 << 10;
-// Per write.
 constexpr std::size_t kPiecesMax = 16384;
-// The step in which the log is checked.
 constexpr std::uint64_t kLookBytes = 1 << 20;
 
 // A log, mapped if possible. After `look` any thread may copy.
@@ -89,8 +87,7 @@ class Source {
     std::vector<bool> looked_;   // by window
 };
 
-// Writes the extents of a picture to the target in two threads: while one writes, the other reads the next piece or
-// writes too. The writes are disjoint, so their order does not matter.
+// Two threads: while one writes, the other reads the next piece or writes too. The writes are disjoint, in any order.
 class Copying {
   public:
     Copying(const Picture& picture, std::span<const Source> logs, io::File& target, Rewritten& done,
@@ -102,7 +99,6 @@ class Copying {
           written_(written),
           end_(picture.size.value_or(kOffsetMax)) {}
 
-    // Call once. Returns when both threads have ended.
     Status run(const task::StartThread& start_thread) {
         task::Engine engine({.threads_max = 1, .start_thread = start_thread});
         const task::Submitted second = engine.submit({.run = [this] {
@@ -111,8 +107,7 @@ class Copying {
         }});
         const Status own = attempt([this] { work(); });
         if (second.has_thread) (void)engine.wait(second.task);
-        // Taken work was written, or is in failure_. A thread without memory takes no work; the other one may do it
-        // all.
+        // Taken work was written, or is in failure_. A thread without memory takes no work; the other may do it all.
         if (!failure_) return failure_;
         return all_taken_ ? Status::ok() : own;
     }
@@ -147,7 +142,6 @@ class Copying {
             written_(batch.range.size());
         }
     }
-    // Returns false if no work is left, or after a failure.
     bool take(Batch& batch) {
         const std::lock_guard lock(mutex_);
         batch.range = {};
@@ -219,7 +213,6 @@ Result<Rewritten> rewrite(const Picture& picture, std::span<io::File* const> log
     const std::uint64_t size = picture.size.value_or(size_before.value());
     const ByteRange all{0, picture.size.value_or(kOffsetMax)};
 
-    // Check all needed log bytes before any change.
     std::vector<Source> sources(logs.size());
     Status failure;
     picture.newest.for_each(all, [&](ByteRange range, const Newest& newest) {

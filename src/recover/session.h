@@ -1,4 +1,3 @@
-// Shared parts of recovery, discard and verify: sessions, and the lock of the staging area.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +13,15 @@
 
 namespace forebay::recover {
 
-// The report of a session before its target was read.
 [[nodiscard]] FileReport introduce(const Session& session);
 
-// True if the logs may go: the file has all bytes, or the logs mean nothing. The drainer gives its log back once the
-// file has all bytes; the others' then mean nothing. Undo journals decide for a file of several nodes.
+// True if the logs may go: the file has all bytes, so the drainer gave its log back and the others' mean nothing. Undo
+// journals decide for a file of several nodes.
 [[nodiscard]] bool is_complete(const Session& session) noexcept;
 
 // True if a rank noted that all had closed the file: there is nothing to undo.
 [[nodiscard]] bool is_closed(const TeamSession& team);
 
-// `report` of a file that is left as it is.
 [[nodiscard]] FileReport refused(FileReport report, Reason reason, Status status);
 
 // The reason why the target, or a file beside it, cannot be opened or written.
@@ -35,12 +32,11 @@ namespace forebay::recover {
 // Notes in the ledger that recovery writes now, so that no later recovery takes its writes for another program's.
 [[nodiscard]] Status note_life(FoundDirectory& directory);
 
-// True if unreadable records may belong to the last commit, or hide one. Records after the last known commit are a torn
-// tail, and dropped.
+// True if unreadable records may belong to the last commit, or hide one. Later records are a torn tail, and dropped.
 [[nodiscard]] bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) noexcept;
 
-// Locks all areas, so that no other process lists them for recovery or removes directories. kUnavailable after
-// `patience`. Held for short, never while a target is touched.
+// No other process then lists the areas for recovery or removes directories. kUnavailable after `patience`. Held for
+// short, never while a target is touched.
 [[nodiscard]] Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas,
                                                                       io::Directory::Patience patience);
 

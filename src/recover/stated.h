@@ -5,8 +5,8 @@
 
 namespace forebay::recover {
 
-// Leaves only the stated records in a session's durable logs, and takes commit and frontier from the statement. Notes
-// in the session missing or damaged logs. Leaves other sessions alone.
+// Leaves only the stated records in a session's durable logs, takes commit and frontier from the statement, and notes
+// missing or damaged logs. Leaves other sessions alone.
 void keep_what_is_stated(Session& session);
 
 }   // namespace forebay::recover

@@ -1,10 +1,9 @@
 // HDF5's mark of a file that is open for writing.
 //
-// Superblocks of versions 2 and 3 have a byte "file consistency flags": bit 0, open for writing; bit 2, open for
-// writing with concurrent readers (SWMR). HDF5 sets and clears them with version 3, and does not open a file that has
-// them. They stay after a crash, natively too, where `h5clear -s` removes them. The superblock's checksum covers them.
-// The superblock is at offset 0, 512, 1024, 2048, ... (behind a user block).
-// Source: HDF5 File Format Specification 3.0, section "Superblock". Blocks on reads and writes of the file.
+// Superblocks of versions 2 and 3 have a byte "file consistency flags": bit 0, open for writing; bit 2, the same with
+// concurrent readers (SWMR). With version 3 HDF5 sets and clears them, and does not open a file that has them. They
+// stay after a crash, natively too, where `h5clear -s` removes them. A checksum covers them. The superblock is at
+// offset 0, 512, 1024, 2048, ... Blocks on file I/O. Source: HDF5 File Format Specification 3.0, section "Superblock".
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,6 @@ namespace forebay::recover {
 
 namespace {
 
-// "1, 3 to 5".
 std::string ranks(const std::vector<std::uint64_t>& numbers) {
     std::string text;
     for (std::size_t i = 0; i < numbers.size();) {
@@ -51,8 +50,7 @@ class TeamRecovery {
         members_ = TeamSession::journal_of(team.members.front()).view.header.members;
     }
 
-    // The target is opened for writing, and so locked, only under the gathering's lock. Nodes that come at a time wait
-    // for each other there, and none finds the target in use.
+    // The target is opened for writing, and so locked, only under the gathering's lock, where nodes wait in turn.
     FileReport run(const Status& busy) {
         if (!busy) return refused(report_, Reason::kInUse, busy);
         if (auto no = refuse_by_journals()) return *no;
@@ -125,7 +123,6 @@ class TeamRecovery {
         return refused(report_, Reason::kReplaced,
                        {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
     }
-    // Refuses by the target's identity, without opening it.
     std::optional<FileReport> refuse_by_name() const {
         if (!outside_.identify) return std::nullopt;
         const auto identity = outside_.identify(report_.path);
@@ -185,8 +182,7 @@ class TeamRecovery {
         return recover_file(gathering, told.value());
     }
 
-    // The journal notes the promise before its copy counts. Otherwise another node could recover the file in between,
-    // and this node would wait for copies that are gone.
+    // Otherwise another node could recover the file in between, and this node would wait for copies that are gone.
     Status tell(Gathering& gathering) {
         for (const TeamSession::Member& member : team_.members) {
             FoundJournal& journal = TeamSession::journal_of(member);
@@ -336,8 +332,7 @@ class TeamRecovery {
         return over(gathering, report_.outcome);
     }
 
-    // Compares with the note of a recovery that began, or with the time of the last change. kUnsupported: another
-    // program changed it.
+    // Compares with the note of a begun recovery, or the last change. kUnsupported: another program changed it.
     Status untouched_since(const std::optional<log::TargetState>& begun, const io::ExistingFile& target,
                            const std::optional<io::FileState>& now, std::uint64_t died_ns) const {
         if (request_.although_changed) return Status::ok();

@@ -12,7 +12,6 @@ namespace forebay::recover {
 
 namespace {
 
-// The rank that preserved an extent first.
 struct First {
     std::uint32_t member = 0;
     std::uint64_t phase_end = 0, at = 0;
@@ -24,8 +23,8 @@ struct Candidate {
     const undo::UndoView::Record* record;
 };
 
-// Phases are even between meetings and odd within (undo/undo_journal.h). A rank that left a meeting which the other had
-// not reached is later. A rank within a meeting may have stayed until the next one began.
+// Phases are even between meetings and odd within (undo/undo_journal.h). A rank that left a meeting before the other
+// reached it is later. A rank within a meeting may have stayed until the next one began.
 bool surely_later(std::uint64_t phase, std::uint64_t than_end) noexcept { return phase >= than_end + than_end % 2 + 2; }
 
 Result<bool> same(io::File& one, std::uint64_t at, io::File& other, std::uint64_t other_at, std::uint64_t bytes) {

@@ -1,7 +1,5 @@
-// Joins the undo journals of all ranks: the commit to go back to, and the bytes to restore.
-//
-// Pure, except that it compares payloads if two ranks preserved the same bytes. docs/log-format.md, "The undo journal",
-// is the specification.
+// Joins the undo journals of all ranks (docs/log-format.md): the commit to go back to, and the bytes to restore. Pure,
+// except that it compares payloads if two ranks preserved the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +19,8 @@ struct Undoing {
     bool nothing = false;         // the file was closed: nothing to undo
 };
 
-// `views[i]` and `files[i]` are the journal of rank i, for all ranks. kCorrupt: they do not belong together, or two
-// ranks overwrote a byte without meeting in between and preserved different content.
+// Of rank i. kCorrupt: they do not belong together, or two ranks overwrote a byte without meeting in between and
+// preserved different content.
 [[nodiscard]] Result<Undoing> undo(std::span<const undo::UndoView> views, std::span<io::File* const> files);
 
 }   // namespace forebay::recover

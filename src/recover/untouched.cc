@@ -22,7 +22,6 @@ Status touched(std::string what) { return {Code::kUnsupported, std::move(what)};
 
 std::string seconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns / 1'000'000'000, ns / 1'000'000 % 1000); }
 
-// A change of one of these moves the ctime only.
 bool explained(const TargetState& known, const io::FileState& now, const Death& death) noexcept {
     return death.renamed || known.rest.mode != now.mode || known.rest.links != now.links ||
            known.rest.owner != now.owner || known.rest.group != now.group;
@@ -84,7 +83,7 @@ Result<Samples> look_for_samples(const TargetState& known, io::File& target) {
     Samples found;
     std::array<std::byte, log::kSampleMax> bytes;
     // Writes that may have arrived, newest first: bytes that they overwrote need not be there. A write arrives from its
-    // begin on. So without its begin it has not arrived, unless that was overwritten too.
+    // begin on: without that it has not arrived, unless that was overwritten too.
     std::array<bool, std::tuple_size_v<decltype(known.samples)>> came{};
     for (std::size_t i = 0; i < known.samples.size(); ++i) {
         const WriteSample& sample = known.samples[i];
@@ -121,7 +120,6 @@ std::optional<std::uint64_t> size_before(const TargetState& known) noexcept {
     return known.size_min;
 }
 
-// Checks a target with writes in flight at the death.
 Status check_busy(const TargetState& known, const io::FileState& now, io::File& target, const Death& death) {
     FOREBAY_TRY(check_not_older(known, now));
     if (now.size < known.size_min || now.size > known.size_max)

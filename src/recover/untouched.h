@@ -1,8 +1,7 @@
 // Tells whether a target is as a dead process left it, by the state noted in the log (log/target_state.h).
 //
-// The answer is certain if the target has this machine's times and no write was in flight at the death. Writes in
-// flight explain limited changes. docs/recovery.md, "Is it still the file?", has the details by file system. Blocks on
-// reads of the target; changes nothing.
+// Certain if the target has this machine's times and no write was in flight at the death. Writes in flight explain
+// limited changes (docs/recovery.md, "Is it still the file?"). Blocks on reads of the target; changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +13,9 @@
 
 namespace forebay::recover {
 
-// A write so long after the last sign of life was another program's. Clocks of file servers differ, and servers learn
-// of writes late.
+// A write so long after the last sign of life is another program's. Servers' clocks differ, and learn of writes late.
 inline constexpr std::uint64_t kClocksApartNs = 60'000'000'000;
-// The longest time from the note of a write to its begin, when a local file system sets the time: processors are
-// shared, and a debugger may stop a thread.
+// From the note of a write to its begin, when a local file system sets the time: a busy processor, a debugger.
 inline constexpr std::uint64_t kBeginsWithinNs = 250'000'000;
 
 struct Death {

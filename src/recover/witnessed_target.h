@@ -1,9 +1,9 @@
 // A target that recovery writes to.
 //
-// It notes each change first, as the dead process did. If the recovery is killed, the next one can tell its writes from
-// those of other programs. Before each change it compares the target with its state after the last one, and so neither
-// overwrites nor cuts bytes of other programs; a window of one call remains. Changes happen one after another.
-// Thread-safe. Blocks as the target does, and on a note before and after each change.
+// It notes each change first, as the dead process did, so that the next recovery tells its writes from those of other
+// programs. Before each change it compares the target with its state after the last one, and so does not overwrite or
+// cut other programs' bytes; a window of one call remains. Changes happen one after another. Thread-safe. Blocks as the
+// target does, and on a note before and after each change.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,7 @@ class WitnessedTarget final : public io::ForwardingFile {
         std::function<Status(const log::TargetState&)> store{};
         // Other programs have changed the target: its samples prove nothing.
         bool although_changed = false;
-        // Sets the mtime back, so that other nodes see no write; only if the mtime is the one found, or that of its own
-        // write.
+        // Sets the mtime back, so that other nodes see no write; only from the one found or its own write's.
         std::function<Status(std::uint64_t modified_ns)> set_modified{};
     };
     WitnessedTarget(std::shared_ptr<io::File> target, Setup setup);

@@ -94,7 +94,6 @@ Torture::NextPoint Torture::points_of(How how, Campaign& campaign) {
 
 Status Torture::fight(const NextPoint& next, Campaign& campaign, std::uint64_t until_ns) {
     std::uint64_t in_vain = 0;
-    // The loop tries one point at least.
     do {
         progress_(campaigns_, static_cast<std::size_t>(&campaign - campaigns_.data()));
         const auto tried = next(campaign);

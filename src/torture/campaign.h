@@ -1,7 +1,7 @@
-// The campaigns of `forebay torture`. A point is one trial. A process writes to a file through the staging engine, some
-// of its calls fail, and it ends. Then `forebay recover` runs, and the campaign checks the file.
-// Every wait has a deadline: a process that does not finish within `hang_ns` is killed, and counts as hung. A campaign
-// stops after its first bad point, and keeps the evidence.
+// The campaigns of `forebay torture`. At each point (trial) a process writes to a file through the staging engine, some
+// of its calls fail, and it ends. Then `forebay recover` runs, and the campaign checks the file. Every wait has a
+// deadline: a process that does not finish within `hang_ns` is killed, and counts as hung. A campaign stops after its
+// first bad point, and keeps the evidence.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,6 @@ class Torture {
     class FaultPoint;
     [[nodiscard]] NextPoint fault_points(bool of_target, bool killed, Campaign& campaign);
     [[nodiscard]] Result<Killable> start_victim(const VictimOrder& order);
-    // The parts of a recovery's report about the file.
     struct Recovery {
         bool any_log = false;
         bool uncommitted = false;   // bytes reached the file before their commit
@@ -96,8 +95,7 @@ class Torture {
     std::uint64_t recovery_ns_ = 20'000'000;   // of the last recovery, to kill the next one halfway
 };
 
-// The duration of recovery for a log of some size, compared with writing the same bytes in order and syncing them.
-// Medians of five alternating runs.
+// Recovery of a log of some size, compared with writing its bytes in order and syncing. Medians of five runs in turns.
 struct Speed {
     std::uint64_t bytes = 0;   // bytes that recovery wrote
     std::uint64_t recovery_ns = 0, sequential_ns = 0;

@@ -28,7 +28,6 @@ namespace {
 
 constexpr int kBacklog = 64;
 
-// The bytes in transit in one direction.
 class Stream {
   public:
     Stream(int from, int to) noexcept : from_(from), to_(to) {}
@@ -37,7 +36,6 @@ class Stream {
         if (ended_) return {-1, 0, 0};
         return begin_ == end_ ? pollfd{from_, POLLIN, 0} : pollfd{to_, POLLOUT, 0};
     }
-    // Returns false if the connection is lost.
     [[nodiscard]] bool move() noexcept {
         if (begin_ == end_) {
             const ssize_t got = ::recv(from_, bytes_.data(), bytes_.size(), MSG_DONTWAIT);
@@ -93,7 +91,6 @@ class Passage {
     std::array<Stream, 2> streams_;
 };
 
-// A listener on a free port of the loopback interface.
 struct Door {
     int number = -1;
     std::uint16_t port = 0;
@@ -129,7 +126,6 @@ void cut_all(std::list<Passage>& passages) {
     (void)tell(each);
 }
 
-// Serves connections until an error ends it.
 Status pass_on(const Door& door, const io::Address& server, int signals) {
     std::list<Passage> passages;
     for (;;) {

@@ -1,4 +1,3 @@
-// The campaigns in which calls of the writing process fail.
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -15,8 +14,7 @@ namespace {
 constexpr std::uint64_t kFaultOperationsMin = 10, kFaultOperationsMore = 120;
 constexpr std::uint64_t kFaultLaterNs = 6'000'000;   // after the fault, at most, and then the kill
 
-// Which case comes next, and at which call. A case in which the fault was not met, since there were fewer calls, begins
-// anew.
+// The next case, and the call in it. A case begins anew after a run that had too few calls.
 struct Tour {
     std::vector<FaultCase> cases;
     std::vector<std::uint64_t> nth = std::vector<std::uint64_t>(cases.size(), 1);
@@ -141,8 +139,7 @@ class Torture::FaultPoint {
     // No call told of the fault, though it has to be told.
     [[nodiscard]] bool hid_failure() const {
         // The failed bytes may be cut off before they are tried again, or the close may have written them. A file that
-        // is right by itself shows that nothing was left to be written. One that was only synchronized too late does
-        // not show it.
+        // is right by itself shows that, unless it was only synchronized too late.
         const bool moot = told_.closed_well && (fault_.kind->of_target || fault_.on_error == OnError::kRetry) &&
                           fault_.kind->operation != io::Operation::kSync;
         return told_.closed && told_.fault_met && told_.failures == 0 && fault_.has_to_be_told() && !moot;

@@ -1,5 +1,4 @@
-// The faults that `forebay torture` injects at the seam to the operating system (io/fault_file.h), and the required
-// outcome of each (docs/consistency.md). Pure.
+// The faults that `forebay torture` injects (io/fault_file.h), and their outcomes (docs/consistency.md). Pure.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +20,6 @@ struct FaultKind {
     std::size_t bytes_done_first = 0;   // of a write that fails
     bool of_target = true;              // else of the staging area, after the open of the file
 };
-// Returns null if the name is unknown.
 [[nodiscard]] const FaultKind* find_fault_kind(std::string_view name) noexcept;
 
 struct FaultCase {
@@ -39,8 +37,8 @@ struct FaultCase {
 };
 
 // Returns all faults of the target, or of the staging area, with each value of on_error, once and for ever. Any prefix
-// of the list is a mixture. `settings` come from the user; on_error and durability have only the value given there. If
-// the staging area is not `durable`, it refuses durability=node, and no sync can fail.
+// is a mixture. on_error and durability have only the values in the user's `settings`, if given. If the staging area is
+// not `durable`, it refuses durability=node, and no sync can fail.
 [[nodiscard]] std::vector<FaultCase> fault_cases(bool of_target, bool durable, std::span<const std::string> settings);
 
 }   // namespace forebay::torture

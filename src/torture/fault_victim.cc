@@ -46,7 +46,6 @@ class LyingFile final : public io::ForwardingFile {
     for (;;) ::pause();
 }
 
-// Reports the outcome of each call.
 class Witness {
   public:
     Witness(const io::FaultPlan& plan, Spoil spoil) : plan_(plan), silent_(spoil == Spoil::kSilence) {}

@@ -32,7 +32,6 @@ class Ground {
     [[nodiscard]] Result<std::vector<std::byte>> content() const;
     // Returns true if a power loss erases the staging directory. Such a directory refuses durability=node.
     [[nodiscard]] bool in_memory() const noexcept { return in_memory_; }
-    // Returns true if recovery has left a process directory.
     [[nodiscard]] bool anything_staged() const;
 
     Signals signals;

@@ -26,14 +26,13 @@ struct Judgement {
     std::uint64_t commit = 0;   // the commit of the file's state, if it has one
 };
 
-// Judges after a kill. The process followed the workload of `seed` and had reported `reported` commits. The file must
-// be in the state of the last of them or of the next one, which may have been complete before the report.
+// After a kill, when the workload of `seed` had reported `reported` commits. The state must be that of the last one, or
+// of the next, which may have been complete before the report.
 [[nodiscard]] Judgement judge(std::uint64_t seed, std::uint64_t reported, std::span<const std::byte> content);
 
-// Judges after a fault and a kill. Failed commits promise no bytes, but may have been complete. So the file must be in
-// the state of the last good commit, or of any later one. `uncommitted` says that bytes reached the file before their
-// commit (from the statistics), or that there was no readable log. Then all bytes not written since the last good
-// commit must be unchanged.
+// After a fault and a kill. Failed commits promise no bytes, but may be complete: the state must be the last good
+// commit's, or a later one's. `uncommitted`: bytes reached the file before their commit (from the statistics), or no
+// log was readable. Then all bytes not written since the last good commit must be unchanged.
 [[nodiscard]] Judgement judge_killed(std::uint64_t seed, const Told& told, bool uncommitted,
                                      std::span<const std::byte> content);
 
@@ -41,8 +40,7 @@ struct Judgement {
 [[nodiscard]] Judgement judge_session(const std::vector<std::byte>& base, std::uint64_t seed, const Told& told,
                                       std::span<const std::byte> content);
 
-// Judges after a close. The process made `operations` operations, or fewer if one failed, which may have been made in
-// part.
+// After a close and `operations` operations, the last of which may have failed and been made in part.
 [[nodiscard]] Judgement judge_closed(std::uint64_t seed, std::uint64_t operations, const Told& told,
                                      std::span<const std::byte> content);
 
@@ -74,7 +72,6 @@ struct Campaign {
     std::vector<std::string> failures{};   // the first few
 
     void count(const Judgement& judgement);
-    // The number of bad points.
     [[nodiscard]] std::uint64_t bad() const noexcept { return lost + wrong + hung + unreported; }
     // Returns true if the campaign was skipped, or tried points and all recovered.
     [[nodiscard]] bool all_well() const noexcept { return !skipped.empty() || (points > 0 && recovered == points); }

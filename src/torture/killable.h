@@ -12,8 +12,8 @@
 
 namespace forebay::torture {
 
-// A descriptor for signals that ask this process to end, and for the ends of children. Create only one, before other
-// threads exist: it changes the signal mask, and the destructor restores that.
+// For signals that ask this process to end, and ends of children. Create only one, before other threads exist: it
+// changes the signal mask, and the destructor restores that.
 class Signals {
   public:
     Signals() = default;
@@ -37,8 +37,7 @@ class Signals {
 // The destructor kills the child if it still runs, and waits for it without a deadline.
 class Killable {
   public:
-    // Starts the program `arguments.front()`. Collects its standard output; its standard error goes to the file
-    // `words`.
+    // Collects the program's standard output; its standard error goes to the file `words`.
     [[nodiscard]] static Result<Killable> start(Signals& signals, const std::vector<std::string>& arguments,
                                                 const std::string& words);
     ~Killable();
@@ -58,7 +57,6 @@ class Killable {
 
     [[nodiscard]] const std::string& output() const noexcept { return output_; }
     [[nodiscard]] bool ended() const noexcept { return ended_; }   // as far as a call of `wait` has seen
-    // The status of waitpid, after kEnded.
     [[nodiscard]] int wait_status() const noexcept { return wait_status_; }
 
   private:

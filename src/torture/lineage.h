@@ -1,8 +1,7 @@
-// Tracks the allowed states of a file that several clients write one after another through a staging server. Some of
-// them die, lose their connection, or lose the server. Pure.
-// Each client opens the file, reports the content it found (told.h), follows the workload of its seed from there, and
-// closes the file. The content it found must be one complete state that its predecessor can have left. From then on
-// only that state is allowed: later bytes of a predecessor would be late writes.
+// Tracks the allowed states of a file that clients write one after another through a staging server. Some of them die,
+// lose their connection, or lose the server. Pure. Each client reports the content it found (told.h), follows the
+// workload of its seed from there, and closes the file. The content must be one complete state that its predecessor can
+// have left. From then on only that state is allowed: later bytes of a predecessor would be late writes.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +26,12 @@ class Lineage {
   public:
     explicit Lineage(std::vector<std::byte> initial) : may_be_{std::move(initial)} {}
 
-    // Adds a client that has ended. `uncommitted` says that the client wrote the file without a server in the end, so
-    // that bytes reached the file before their commit. Such a client must be the last session, unless it closed the
-    // file well.
+    // Adds a client that has ended. `uncommitted`: it wrote the file without a server in the end, so bytes reached the
+    // file before their commit. It must then be the last session, unless it closed the file well.
     [[nodiscard]] Judgement end(const Session& session, const Told& told, bool uncommitted);
-    // Judges a reader beside the last session. The reader found a file with this checksum, and began when that session
-    // had reported `good_commits` good commits.
+    // Judges a reader beside the last session, which had reported `good_commits` good commits when the reader began.
     [[nodiscard]] Judgement read(std::uint64_t checksum, std::uint64_t good_commits) const;
-    // Judges the content after all processes have ended.
+    // Call it after all processes have ended.
     [[nodiscard]] Judgement judge(std::span<const std::byte> content) const;
 
     [[nodiscard]] bool settled() const noexcept { return may_be_.size() == 1 && !loose_; }

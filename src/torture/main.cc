@@ -1,5 +1,4 @@
-// The program behind `forebay torture`: kills programs on a site's own storage and makes their calls fail, again and
-// again, and checks what becomes of their files.
+// The program behind `forebay torture`: kills programs, makes their calls fail, and checks their files.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <CLI/App.hpp>

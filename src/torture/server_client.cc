@@ -55,8 +55,7 @@ struct Opened {
     bool through_server = false;
 };
 
-// A client of the server, or the server after that client, may hold the lock. Then the driver waits for the written
-// bytes.
+// A client, or the server after it, may hold the lock. Then the driver waits for the written bytes.
 Status lock(Opened& opened, int operation) {
     const hdf5::OpenFile& open = opened.open;
     const auto try_lock = [&](int) { return open.descriptor->lock(operation | LOCK_NB); };

@@ -1,7 +1,6 @@
-// Client processes of `forebay torture --server`, hidden commands of `forebay-torture`. One writes a file through the
-// server, one reads the file beside it, and one is a launcher whose program ends with torture. The first two open the
-// file as HDF5's driver does (hdf5/driver/serial_driver.cc): they lock it, recover it from dead processes, then connect
-// to the server. They report the outcomes on standard output (told.h). All of them end with torture.
+// Client processes of `forebay torture --server`, hidden commands: a writer through the server, a reader beside it, and
+// a launcher. The first two open the file as HDF5's driver does (hdf5/driver/serial_driver.cc): lock, recover, connect.
+// They report the outcomes on standard output (told.h). All of them end with torture.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -28,7 +27,6 @@ struct ClientOrder {
 };
 [[nodiscard]] std::vector<std::string> arguments_of(const ClientOrder& order);
 
-// Makes this process end with its parent.
 [[nodiscard]] Status end_with_parent();
 
 void add_server_clients(CLI::App& app, int& exit_status);

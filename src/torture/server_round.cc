@@ -154,7 +154,6 @@ Status ServerRound::start_server() {
     }
 }
 
-// Ends the server, by a signal to end or by a kill.
 Status ServerRound::end_server() {
     if (server_runs()) {
         const bool killed = dice_.one_in(2);

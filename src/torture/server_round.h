@@ -1,5 +1,5 @@
-// One round of `forebay torture --server`: a staging server, clients that write a file through it one after another,
-// readers beside them, and harm at random instants. A seed decides all but the exact instants.
+// One round of `forebay torture --server`: a staging server, one client after another that writes a file, readers
+// beside them, and harm at random instants. A seed decides all but the exact instants.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,8 @@ enum class ServerHarm : std::uint8_t { kCut, kKillClient, kKillServer, kStop, kA
 class ServerRound {
   public:
     ServerRound(Ground& ground, const TortureOrder& order, ServerHarm harm, std::uint64_t seed);
-    // Runs until all processes of the round have ended. The result kRecovered means that no check failed yet; `lineage`
-    // then has the allowed states of the file after `forebay recover`. Fails if the round cannot run here, or was
-    // interrupted.
+    // Runs until all processes have ended. kRecovered: no check failed yet; `lineage` then has the allowed states after
+    // `forebay recover`. Fails if the round cannot run here, or was interrupted.
     [[nodiscard]] Result<Judgement> run();
 
     [[nodiscard]] const Lineage& lineage() const noexcept { return lineage_; }

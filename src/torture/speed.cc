@@ -23,7 +23,6 @@ constexpr std::uint64_t kOfOneWrite = std::uint64_t{1} << 20;
 constexpr std::size_t kTimes = 5;   // odd
 constexpr std::uint64_t kLongNs = 3'600'000'000'000;
 
-// Fills the bytes that the writing process puts there.
 void fill_piece(std::uint64_t offset, std::span<std::byte> piece) {
     for (std::uint64_t at = 0; at < piece.size(); at += kOfOneWrite)
         fill(piece.subspan(at, std::min<std::uint64_t>(kOfOneWrite, piece.size() - at)), offset + at);
@@ -66,8 +65,7 @@ Result<std::uint64_t> write_in_order(const std::string& path, std::uint64_t byte
     return monotonic_ns() - begin_ns;
 }
 
-// Measures both once: first the bytes in order and their sync, then the recovery of a killed process that left a log of
-// that size.
+// Once each: the bytes in order and their sync, then the recovery of a killed process with a log of that size.
 Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vector<std::string>& settings) {
     const auto failed = [&](const char* what) {
         return Status(Code::kIo, fmt::format("{}: {}", what, ground.words()));
@@ -94,8 +92,7 @@ Result<Speed> measure_once(Ground& ground, std::uint64_t bytes, const std::vecto
         if (!end) return end.status();
         if (end.value() != Killable::Event::kEnded) return failed("the writing process did not die");
     }
-    // The file is removed only now, so that recovery also gets memory that was a file's before. On a virtual machine
-    // fresh memory may cost more than the writes.
+    // Recovery also gets memory that was a file's before: on a virtual machine fresh memory may cost more than writes.
     if (::unlink(in_order.c_str()) != 0) return Status::from_errno(errno, "remove " + in_order);
     const std::uint64_t begin_ns = monotonic_ns();
     auto recovery = Killable::start(ground.signals, {ground.command, "recover", "--json", ground.nls()},

@@ -29,7 +29,6 @@ struct Told {
 };
 [[nodiscard]] Told understand(std::string_view output);
 
-// Returns false if the reader has gone.
 [[nodiscard]] bool tell(std::string_view what) noexcept;
 
 }   // namespace forebay::torture

@@ -1,8 +1,7 @@
-// The process that `forebay torture` kills: the hidden command `forebay-torture victim`.
-// It opens a file through the staging engine, follows the workload of a seed, and reports each commit on standard
-// output (told.h). Without a fault it ends only if a call fails or its reader has gone. With a fault (fault_case.h) it
-// continues after a failed commit, but stops after another failed operation. After `operations` operations it closes
-// the file, or waits to be killed. It ends at once if no call has met the fault by then.
+// The process that `forebay torture` kills: the hidden command `forebay-torture victim`. It follows the workload of a
+// seed through the staging engine, and reports each commit (told.h). Without a fault it ends only if a call fails or
+// its reader has gone. With a fault (fault_case.h) it stops after a failed operation other than a commit. After
+// `operations` operations it closes the file, waits to be killed, or ends at once if no call met the fault.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -38,8 +37,7 @@ struct VictimOrder {
     bool close = false;             // closes the file after them
     Spoil spoil = Spoil::kNothing;
 };
-// Checks a setting for the process: the option must be known and accept the value, and the judgement must not rely on
-// it.
+// The option must be known and accept the value, and the judgement must not rely on it.
 [[nodiscard]] Status check_setting(const std::string& setting);
 // The command line of the process, without the program's name.
 [[nodiscard]] std::vector<std::string> arguments_of(const VictimOrder& order);

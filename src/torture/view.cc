@@ -17,7 +17,6 @@ double per_second(std::uint64_t bytes, std::uint64_t ns) {
     return static_cast<double>(bytes) / std::max(seconds(ns), 1e-9) / 1048576;
 }
 
-// The table: a line for each campaign.
 void append_table(std::string& text, std::span<const Campaign> campaigns) {
     const auto out = std::back_inserter(text);
     fmt::format_to(out, "{:<30}{:>8}{:>8}{:>8}{:>8}{:>8}{:>12}{:>18}\n", "campaign", "points", "well", "lost", "hung",
@@ -31,7 +30,6 @@ void append_table(std::string& text, std::span<const Campaign> campaigns) {
     }
 }
 
-// Appends what went wrong in each campaign, and what all of them did.
 void append_sums(std::string& text, std::span<const Campaign> campaigns) {
     const auto out = std::back_inserter(text);
     ServerFigures all;

@@ -1,8 +1,7 @@
-// The workload of the process that `forebay torture` kills: operations on one file that follow from a seed, and the
-// content of the file after each commit.
-// The stream of operations has no end. Writes overlap, also across the end of the file; truncations shorten and
-// lengthen it. The bytes between two commits are far fewer than the process's staging area holds (`connector_string`),
-// so it never gives up a guarantee for lack of room. Pure, except for `perform`.
+// The workload of the process that `forebay torture` kills: endless operations on one file that follow from a seed, and
+// the file's content after each commit. Writes overlap, also across the end of the file; truncations shorten and
+// lengthen it. The bytes between two commits are far fewer than the staging area holds (`connector_string`), so it
+// never gives up a guarantee for lack of room. Pure, except for `perform`.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +43,6 @@ class Workload {
     // Engine options, "name=value". The size of the log and the drain differ between seeds.
     [[nodiscard]] static std::vector<std::string> settings(std::uint64_t seed);
     [[nodiscard]] static std::string connector_string(std::uint64_t seed, const std::string& nls);
-    // The content of the file before the open.
     [[nodiscard]] static std::vector<std::byte> initial(std::uint64_t seed);
 
   private:
@@ -74,7 +72,7 @@ class Oracle {
     std::uint64_t commits_ = 0;
 };
 
-// Carries out one operation. `buffer` is scratch space.
+// `buffer` is scratch space.
 [[nodiscard]] Status perform(stage::StagedFile& file, const Operation& operation, std::vector<std::byte>& buffer);
 
 }   // namespace forebay::torture

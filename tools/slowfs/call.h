@@ -1,11 +1,10 @@
-// One request from its arrival to its reply. A call counts the request, lets rules fail it, and answers it when its
-// time has come.
+// One request from its arrival to its reply. A call counts it, lets rules fail it, and answers it when its time has
+// come.
 //
 //     Call call(fs, req, Op::kUnlink, [&] { return fs.path_of(parent, name); });
 //     if (!call.proceed()) return;                                    // a rule failed it; the reply is sent
 //     if (::unlinkat(...) != 0) return call.fail(errno);
 //     call.succeed();
-//
 // The backing file system's own work runs within the simulated time: an operation takes the longer of the two.
 #pragma once
 
@@ -30,8 +29,7 @@ class Call {
     // Returns false if a rule fails the operation; the reply is then sent. Blocks while the operation hangs.
     [[nodiscard]] bool proceed();
 
-    // Call it before proceed() if this request is the rest of an operation (split_tracker.h). Rules treat it as any
-    // other.
+    // Call it before proceed(), for the rest of an operation (split_tracker.h). Rules treat it as any other.
     void mark_as_rest() noexcept { is_rest_ = true; }
 
     // The bytes that a read or write may move: the requested number, unless a rule makes it short.
@@ -40,8 +38,7 @@ class Call {
     // The error that a later call on the file reports. The write has to be lost, and to succeed. 0: none.
     [[nodiscard]] int late_error() const noexcept { return late_error_; }
 
-    // Each call blocks until the operation's time has come, and ends it. After finish() the caller sends the reply at
-    // once.
+    // Each blocks until the operation's time has come, and ends it. After finish() the caller sends the reply at once.
     void finish(std::uint64_t moved_bytes = 0) { end(moved_bytes, false); }
     void succeed();
     void fail(int sys_errno);

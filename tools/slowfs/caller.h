@@ -1,8 +1,6 @@
-// Finds the process of a request, because FUSE names only the thread. The class looks the process up in /proc and keeps
-// it, as a request may outlive its thread.
-//
-// Thread numbers are reused, so a result is valid for kBelievedNs. A kernel thread (write-back, with --page-cache) has
-// the number 0, or its own, and counts as a caller. So all its write-back shares one limit. Thread-safe.
+// Finds the process of a request, because FUSE names only the thread. Looks it up in /proc, and keeps it for
+// kBelievedNs: a request may outlive its thread, and thread numbers are reused. A kernel thread (write-back, with
+// --page-cache) counts as a caller, by the number 0 or its own. So all its write-back shares one limit. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +16,7 @@ class Callers {
     static constexpr std::int64_t kBelievedNs = 1'000'000'000;
     static constexpr std::size_t kKept = 4096;
 
-    // Returns the process of `thread`, or `thread` itself if that is unknown (it has ended, or is in another PID
-    // namespace).
+    // Or `thread` itself if the process is unknown (it has ended, or is in another PID namespace).
     [[nodiscard]] pid_t process_of(pid_t thread, std::int64_t now_ns);
 
   private:

@@ -1,4 +1,3 @@
-// The monotonic clock, in nanoseconds, and sleeping on it.
 #pragma once
 
 #include <atomic>
@@ -8,8 +7,7 @@ namespace forebay::slowfs {
 
 [[nodiscard]] std::int64_t now_ns() noexcept;
 
-// Blocks until `deadline_ns` has passed or `stopping` is set, which it checks every 20 ms. Interrupting signals do not
-// shorten the sleep.
+// Or until `stopping` is set, which it checks every 20 ms. Interrupting signals do not shorten the sleep.
 void sleep_until(std::int64_t deadline_ns, const std::atomic<bool>& stopping) noexcept;
 
 }   // namespace forebay::slowfs

@@ -1,5 +1,4 @@
 // The lines that change a simulation, from the command line or the control file, and the report that is read back.
-//
 //   fault RULE            adds a rule (fault_rules.h)
 //   clear                 removes all rules and releases what hangs
 //   release               releases what hangs
@@ -7,7 +6,6 @@
 //   thread-bandwidth B    of each thread of the clients by itself; or process-bandwidth B, of each process
 //   latency [OPS=]D       of the operations named, or of those that are usually slow (operation.h)
 //   reset                 sets the statistics to zero
-//
 // Thread-safe, as the simulation is.
 #pragma once
 
@@ -21,7 +19,7 @@ namespace forebay::slowfs {
 // Executes one line, without its end. Accepts blank lines. An invalid line changes nothing.
 [[nodiscard]] Status execute(Simulation& simulation, std::string_view line);
 
-// Executes line after line, and stops at the first invalid one.
+// Stops at the first invalid line.
 [[nodiscard]] Status execute_lines(Simulation& simulation, std::string_view lines);
 
 // Returns statistics, rules and settings as JSON, with a line end.

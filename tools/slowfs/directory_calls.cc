@@ -22,7 +22,7 @@ namespace {
 
 FileSystem& directory_fs_of(fuse_req_t request) { return *static_cast<FileSystem*>(fuse_req_userdata(request)); }
 
-// An open directory. The kernel makes one read at a time on it.
+// The kernel makes one read at a time on it.
 struct Directory {
     DIR* stream = nullptr;
     dirent* pending = nullptr;   // read, but not yet sent for lack of room in the last reply

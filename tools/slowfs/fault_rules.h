@@ -31,7 +31,6 @@
 
 namespace forebay::slowfs {
 
-// The fault of one operation. By default there is none.
 struct Fault {
     int error = 0;                                                              // an errno, or 0
     bool late = false;                                                          // a later call reports the error
@@ -60,8 +59,7 @@ struct FaultRule {
 
     [[nodiscard]] static Result<FaultRule> parse(std::string_view text);
 
-    // Returns true if the rule applies to this operation, ignoring `after` and `count`. `path` is relative to the mount
-    // point, without a leading slash. It is called only if all else matches.
+    // Ignores `after` and `count`. `path` is relative to the mount point, without a leading slash, and called last.
     [[nodiscard]] bool matches(Op op, std::uint64_t offset, std::uint64_t size_bytes,
                                const std::function<std::string()>& path_of) const;
     [[nodiscard]] Fault fault_of(std::uint64_t size_bytes) const;
@@ -78,11 +76,10 @@ class FaultRules {
     void add(FaultRule rule);
     void clear();
 
-    // Counts the operation, and returns its fault.
     [[nodiscard]] Fault next(Op op, std::uint64_t offset, std::uint64_t size_bytes,
                              const std::function<std::string()>& path_of);
 
-    // Returns the tallies in order of addition.
+    // In order of addition.
     [[nodiscard]] std::vector<Tally> tallies() const;
 
   private:

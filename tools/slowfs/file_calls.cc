@@ -44,8 +44,7 @@ std::uint64_t number_of(const std::unique_ptr<Handle>& handle) {
     return reinterpret_cast<std::uint64_t>(handle.get());
 }
 
-// Returns the flags for opening the backing file. The mount already satisfies the client's O_DIRECT, which would
-// require aligned buffers here.
+// The mount already satisfies the client's O_DIRECT, which would require aligned buffers here.
 int backing_flags(int flags) { return (flags & ~(O_NOFOLLOW | O_DIRECT)) | O_CLOEXEC; }
 
 // One open of the control file. It holds the report of its first read.
@@ -101,7 +100,6 @@ timespec time_to_set(int to_set, int given, int now, const timespec& time) {
     return {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
 }
 
-// Returns 0 or an errno.
 int change_attributes(const Inode& inode, const struct stat& wanted, int to_set, const fuse_file_info* file) {
     const std::string link = link_to(inode.fd);
     if ((to_set & FUSE_SET_ATTR_MODE) != 0 && ::chmod(link.c_str(), wanted.st_mode) != 0) return errno;

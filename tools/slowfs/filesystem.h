@@ -1,8 +1,6 @@
-// The mounted file system. It carries out FUSE requests on a backing directory, and a Simulation slows and fails them.
-//
-// The calls are in file_calls.cc and directory_calls.cc; this file has their common parts. Each call runs on a thread
-// of the FUSE session, many at a time. The kernel does not cache attributes and names, so that changes in the backing
-// directory are visible at once.
+// The mounted file system: carries out FUSE requests on a backing directory; a Simulation slows and fails them. The
+// calls are in file_calls.cc and directory_calls.cc. Each runs on a thread of the FUSE session, many at a time. The
+// kernel does not cache attributes and names, so changes in the backing directory are visible at once.
 #pragma once
 
 #include <fuse_lowlevel.h>
@@ -32,7 +30,7 @@ class FileSystem {
     [[nodiscard]] static Result<std::unique_ptr<FileSystem>> open(const std::string& backing, Simulation& simulation,
                                                                   FileSystemOptions options);
 
-    // The calls for fuse_session_new, with the file system as user data.
+    // For fuse_session_new, with the file system as user data.
     [[nodiscard]] const fuse_lowlevel_ops& calls() const noexcept { return calls_; }
 
     [[nodiscard]] Simulation& simulation() noexcept { return simulation_; }

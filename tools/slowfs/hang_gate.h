@@ -14,16 +14,15 @@ enum class HangEnd : std::uint8_t { kReleased, kTimedOut, kInterrupted, kStopped
 
 class HangGate {
   public:
-    // The number of releases so far. Read it before you look at the rules: then a release between the rule and the wait
-    // counts.
+    // The number of releases so far. Read it before the rules: then a release between the rule and the wait counts.
     [[nodiscard]] std::uint64_t releases() const noexcept { return releases_.load(); }
 
-    // Blocks until there were more than `seen` releases, until `stop`, until `ns_max` is over (0: no limit), or until
-    // `interrupted()` returns true. It calls that every 20 ms, without a lock held.
+    // Blocks until there were more than `seen` releases, `stop`, `ns_max` is over (0: no limit), or `interrupted()`,
+    // called every 20 ms without a lock, returns true.
     HangEnd wait(std::uint64_t seen, std::int64_t ns_max, const std::function<bool()>& interrupted);
 
     void release();
-    // Releases all waits, and ends later ones at once.
+    // Also ends later waits at once.
     void stop();
 
     [[nodiscard]] std::size_t waiting() const;

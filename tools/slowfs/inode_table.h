@@ -1,8 +1,7 @@
-// The files of the backing directory that the kernel knows, by device and inode number.
+// The files of the backing directory that the kernel knows, by device and inode number. Thread-safe.
 //
-// The kernel's node number is the address of an Inode, which lives from the first lookup until the kernel has forgotten
-// all lookups. Each Inode holds an O_PATH descriptor. So it survives renames and unlinks, and no other file gets its
-// inode number meanwhile. Thread-safe.
+// The kernel's node number is the address of an Inode, which lives from the first lookup until all are forgotten. Its
+// O_PATH descriptor survives renames and unlinks, and keeps other files from its inode number.
 #pragma once
 
 #include <sys/stat.h>
@@ -32,8 +31,7 @@ struct Inode {
 
 class InodeTable {
   public:
-    // Takes ownership of `fd`, an O_PATH descriptor of the file with these attributes, and counts a lookup. The inode
-    // stays valid until it is forgotten.
+    // Takes `fd`, an O_PATH descriptor of the file, and counts a lookup. The inode stays valid until it is forgotten.
     Inode& found(int fd, const struct stat& attributes);
     void forget(Inode& inode, std::uint64_t lookups);
 

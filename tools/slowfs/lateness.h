@@ -1,11 +1,9 @@
 // Compensates slowfs's own lateness, so that one thread alone gets the configured bandwidth.
 //
-// A reply is a little late, because sleeping ends late on a busy machine, and FUSE needs time to transfer it. A thread
-// that sends its next operation at once would lose that time each time. So its next operation counts as having arrived
-// earlier by this lateness, but never before the previous one was due. Over many operations no transfer becomes faster
-// than configured. A thread that pauses in between gets no compensation.
-//
-// All times are nanoseconds of the same clock. Thread-safe.
+// A reply is a little late: sleeping ends late on a busy machine, and FUSE takes time to transfer it. So the next
+// operation of a thread counts as having arrived earlier by this lateness, but never before the previous one was due.
+// Over many operations no transfer becomes faster than configured. A thread that pauses in between gets no
+// compensation. All times are nanoseconds of the same clock. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -26,8 +24,7 @@ class Lateness {
         5'000'000;   // a longer pause, without the transfer, is no immediate return
     static constexpr std::int64_t kLatenessNsMax = 10'000'000;
 
-    // Returns the arrival time without the lateness, for an operation of the client's `thread` that arrived at
-    // `arrival_ns` with `size_bytes`.
+    // Without the lateness, for an operation of the client's `thread` that arrived at `arrival_ns` with `size_bytes`.
     [[nodiscard]] std::int64_t due_arrival(pid_t thread, std::uint64_t size_bytes, std::int64_t arrival_ns) const;
     // Notes that the operation due at `due_ns` is answered at `answered_ns`.
     void answered(pid_t thread, std::int64_t due_ns, std::int64_t answered_ns);

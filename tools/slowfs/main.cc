@@ -88,8 +88,7 @@ Status make_absolute(std::string& path) {
 
 void announce(int fd) { (void)!::write(fd, kReadyLine, sizeof kReadyLine - 1); }
 
-// Forks. The parent prints the child's ready line or its failure, and never returns. The child returns the descriptor
-// for the ready line.
+// The parent prints the child's ready line or failure, and never returns. The child gets the descriptor for that line.
 int go_to_background() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) std::exit(complain(Status::from_errno(errno, "make a pipe")));

@@ -90,8 +90,7 @@ class Watcher {
         }
         simulation_.stop();
         fuse_session_exit(session_);
-        // The loop checks for its end when a signal interrupts its wait. A signal just before the wait is lost, so this
-        // repeats it until the loop has ended.
+        // The loop checks for its end when a signal interrupts its wait. A signal before the wait is lost: repeat it.
         do {
             ::pthread_kill(main_, kWakeSignal);
         } while (::poll(events.data(), 1, 20) == 0);

@@ -18,8 +18,8 @@ struct MountOptions {
 // Checks that FUSE is there, and the mount point is a directory. The message tells the user what to do.
 [[nodiscard]] Status check_mountable(const std::string& mount_point);
 
-// Blocks until SIGINT, SIGTERM, SIGHUP, or an unmount from outside. Calls `mounted` once it serves requests. On return
-// the mount point is unmounted. Call it on the main thread, before other threads exist.
+// Blocks until SIGINT, SIGTERM, SIGHUP, or an unmount from outside; then the mount point is unmounted. Calls `mounted`
+// once it serves requests. Call it on the main thread, before other threads exist.
 [[nodiscard]] Status serve(FileSystem& fs, const MountOptions& options, const std::function<void()>& mounted);
 
 }   // namespace forebay::slowfs

@@ -46,8 +46,8 @@ using OpSet = std::bitset<kOpCount>;
 // Parses "write", "read|write", or "*" for all.
 [[nodiscard]] Result<OpSet> parse_ops(std::string_view text);
 
-// The operations with a default latency: those that cost a round trip on a parallel file system and are not usually
-// answered by a client's cache. Not lookup, getattr, readlink, readdir, statfs, seek, setattr, flush.
+// Operations that cost a round trip on a parallel file system and that a client's cache does not usually answer. Not
+// lookup, getattr, readlink, readdir, statfs, seek, setattr, flush.
 [[nodiscard]] OpSet delayed_by_default() noexcept;
 
 }   // namespace forebay::slowfs

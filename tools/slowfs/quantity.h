@@ -9,8 +9,7 @@
 
 namespace forebay::slowfs {
 
-// Parses "4096", "4KiB", "1.5MiB" or "200MB" into bytes. K, M, G, T with or without iB are powers of 1024; kB, MB, GB,
-// TB of 1000.
+// "4096", "4KiB", "1.5MiB" or "200MB". K, M, G, T with or without iB are powers of 1024; kB, MB, GB, TB of 1000.
 [[nodiscard]] Result<std::uint64_t> parse_size(std::string_view text);
 
 // Parses a size with an optional "/s" into bytes per second. "0" and "unlimited" mean no limit, and yield 0.
@@ -21,7 +20,6 @@ namespace forebay::slowfs {
 
 [[nodiscard]] Result<std::uint64_t> parse_count(std::string_view text);
 
-// The error "`text` is not `wanted`".
 [[nodiscard]] Status not_a(std::string_view wanted, std::string_view text);
 
 }   // namespace forebay::slowfs

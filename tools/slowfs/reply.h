@@ -1,8 +1,7 @@
-// Replies to open and create. libfuse 3.14 cannot tell the kernel that direct writes to one file may run concurrently
-// (FOPEN_PARALLEL_DIRECT_WRITES, Linux 6.2). Without it their latencies would add up, unlike on any parallel file
-// system. So slowfs answers direct opens in the kernel's own format, <linux/fuse.h>. Older kernels ignore the flag.
-// Each function returns 0, or a negative errno if the kernel has withdrawn the request. The caller then undoes the
-// open.
+// Replies to open and create, in the format of <linux/fuse.h>. libfuse 3.14 cannot say that direct writes to one file
+// may run concurrently (FOPEN_PARALLEL_DIRECT_WRITES, Linux 6.2; older kernels ignore it). Their latencies would add
+// up, unlike on any parallel file system. Returns 0, or a negative errno if the kernel has withdrawn the request: the
+// caller then undoes the open.
 #pragma once
 
 #include <fuse_lowlevel.h>

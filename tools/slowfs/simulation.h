@@ -21,7 +21,6 @@ struct Simulation {
     Statistics statistics;
     std::atomic<bool> stopping{false};
 
-    // Ends all waits, permanently.
     void stop() {
         stopping = true;
         hangs.stop();

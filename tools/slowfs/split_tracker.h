@@ -1,9 +1,8 @@
 // Finds FUSE requests that are the rest of a transfer which the kernel had to split.
 //
 // A request holds at most 256 pages of the caller's buffer. A buffer that does not begin on a page, as is usual,
-// spreads 1 MiB over 257 pages: one write() of 1 MiB arrives as 1 MiB - 16 bytes and 16 bytes. The small rest does not
-// count as an operation and pays no latency. So a transfer is one operation per MiB, independent of its buffer. Use one
-// tracker per open file and direction. Thread-safe.
+// spreads 1 MiB over 257 pages: one write() arrives as 1 MiB - 16 bytes and 16 bytes. The rest is no operation and pays
+// no latency, so a transfer is one per MiB. Use one tracker per open file and direction. Thread-safe.
 #pragma once
 
 #include <sys/types.h>

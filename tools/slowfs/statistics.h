@@ -14,14 +14,13 @@ namespace forebay::slowfs {
 class Statistics {
   public:
     void begin(Op op) noexcept;
-    // Each begin() needs one end(). `asked_bytes` is the requested size of a read or write, for the histogram of sizes;
-    // `moved_bytes` is the moved size.
+    // Each begin() needs one end(). `asked_bytes`, a read's or write's size, is for the histogram of sizes.
     void end(Op op, std::uint64_t asked_bytes, std::uint64_t moved_bytes, bool failed,
              std::int64_t duration_ns) noexcept;
     // Replaces end() for the rest of an operation (split_tracker.h): adds its bytes, but does not count it.
     void end_rest(Op op, std::uint64_t moved_bytes, bool failed, std::int64_t duration_ns) noexcept;
 
-    // Resets all counters to zero, and the maxima to the operations in flight.
+    // The maxima become those of the operations in flight.
     void reset() noexcept;
 
     [[nodiscard]] nlohmann::json to_json() const;

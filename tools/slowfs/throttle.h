@@ -1,16 +1,11 @@
 // When an operation is over on the simulated file system.
 //
-// Bandwidth is a timeline shared by all operations in flight: each transfer takes the next free slot of it, as long as
-// its bytes need. Latency is added behind the slot, to each operation for itself, so that the latencies of concurrent
-// operations overlap while their transfers queue:
-//
+// Bandwidth is a timeline shared by all operations in flight: each transfer takes the next free slot of it. Latency is
+// added behind the slot, to each operation for itself, so latencies overlap while transfers queue:
 //     end = max(timeline free, arrival) + bytes / bandwidth + latency
-//
 // Reads and writes share one timeline and may have one of their own each; the latest end counts. An idle timeline saves
-// nothing up: there is no burst. Each caller, a thread or a process, may have a timeline of its own besides, as clients
-// of a parallel file system have.
-//
-// Times are nanoseconds of any one clock, given by the caller: nothing here sleeps or reads a clock. Thread-safe.
+// nothing up: there is no burst. Each caller, a thread or a process, may also have a timeline of its own, as clients of
+// a parallel file system have. Times are nanoseconds of the caller's clock: nothing here sleeps. Thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +23,7 @@ enum class Channel : std::uint8_t { kShared, kRead, kWrite };
 
 class Throttle {
   public:
-    // Returns the answer time of an operation that arrived at `arrival_ns` and moved `size_bytes`. `caller` is the
-    // number of the thread or process with its own timeline, if callers are limited (caller_kind).
+    // `caller` is the thread or process with its own timeline, if callers are limited (caller_kind).
     [[nodiscard]] std::int64_t reserve(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns, pid_t caller = 0);
     // Reserves without latency, for the rest of an operation (split_tracker.h).
     [[nodiscard]] std::int64_t reserve_rest(Op op, std::uint64_t size_bytes, std::int64_t arrival_ns, pid_t caller = 0);

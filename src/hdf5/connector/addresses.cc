@@ -5,8 +5,8 @@
 
 namespace forebay::hdf5 {
 
-// A question for the file's number has a cost: the object's header fills a place in HDF5's metadata cache. With MPI
-// HDF5 may read the header collectively, while a rank may be alone here. So this asks only if the name leaves a choice.
+// Asking for the file's number fills a place in HDF5's metadata cache with the object's header. With MPI HDF5 may read
+// it collectively, while a rank may be alone here. So this asks only if the name leaves a choice.
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
     const bool shared = own != nullptr && own->shared != nullptr;
@@ -34,7 +34,7 @@ struct Iteration {
     }
 };
 
-// Returns the address in the answer, or HADDR_UNDEF if it has none.
+// Returns HADDR_UNDEF if the answer has no address.
 haddr_t address_in(const H5VL_optional_args_t& args) {
     const auto* native = static_cast<const H5VL_native_dataset_optional_args_t*>(args.args);
     const haddr_t* address = nullptr;

@@ -1,15 +1,14 @@
 // Programs that read around HDF5: they ask HDF5 for the offsets of their data, and read the file by its path.
 //
-// Such a program must find its bytes there, as natively. So the file drains before the answer, and later writes reach
-// the target before they return (ProgramFile::expose_offsets). docs/consistency.md lists the calls that return
-// addresses. Thread-safety: as HDF5's. Blocks until the file is drained.
+// So the file drains before the answer, and later writes reach the target before they return. Lists of these calls:
+// docs/consistency.md. Thread-safety: as HDF5's. Blocks until the file is drained (ProgramFile::expose_offsets).
 #pragma once
 
 #include "hdf5/connector/object.h"
 
 namespace forebay::hdf5 {
 
-// Returns the dataset's file, or null if forebay's driver does not have it.
+// Returns null if forebay's driver does not have the file.
 [[nodiscard]] std::shared_ptr<OpenFile> home_of(const Object& dataset);
 
 // Call this before the program gets offsets. Returns false, with an error on the stack, if the drain fails.

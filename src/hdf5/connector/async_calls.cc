@@ -56,7 +56,6 @@ bool transforms(hid_t list) {
     return list != *host().H5P_LST_DATASET_XFER_ID_g && host().H5Pget_data_transform(list, nullptr, 0) > 1;
 }
 
-// Leaves selections that HDF5 would refuse to HDF5.
 std::optional<AtOnce> select(DatasetBytes::Selection& selection, hid_t own_space) {
     const auto points = host().H5Sget_select_npoints(selection.file);
     if (points <= 0 || points != host().H5Sget_select_npoints(selection.memory)) return AtOnce::kSelection;
@@ -96,7 +95,6 @@ std::optional<AtOnce> add_dataset(const Transfer<void*>& read, std::size_t index
     return bytes.add_pieces(dataset, selection, static_cast<std::byte*>(read.buffers[index]), pieces);
 }
 
-// Returns the file that holds all datasets, or null if there are several.
 std::shared_ptr<OpenFile> only_file(std::size_t count, void* const datasets[]) {
     std::shared_ptr<OpenFile> file;
     for (std::size_t i = 0; i < count; ++i) {

@@ -1,9 +1,8 @@
-// Asynchronous transfers of datasets, for event sets.
+// Asynchronous transfers of datasets, for event sets (docs/migrating.md).
 //
 // A read whose bytes do not need HDF5 becomes a request. The program's thread finds the pieces, and another thread,
-// which calls neither HDF5 nor MPI, fetches them (stage/async_requests.h). Every other read, and every write, ends
-// before its call returns; the reason is counted. docs/migrating.md.
-// Thread-safety: as HDF5's. Blocking: a new read waits for room among the requests at most.
+// which calls neither HDF5 nor MPI, fetches them (stage/async_requests.h). Other reads, counted with the reason, and
+// writes end before their call returns. Thread-safety: as HDF5's. Blocking: a read waits for room among the requests.
 #pragma once
 
 #include <memory>

@@ -1,11 +1,9 @@
-// Brings the outcome of a call with an event set to the program.
+// Brings the outcome of a call with an event set to the program (docs/migrating.md).
 //
-// HDF5's own connector returns the outcome. Async VOL gives it to the event set, and returns an object even if none
-// could be made. A connector in Async VOL's place does so too (`Origin::fails_in_event_set`): each such call adds an
-// ended request to the event set. An `Object` that could not be made has no object beneath; calls on it fail, and
-// closing it succeeds.
-// Thread-safety: as HDF5's. No call blocks or throws. The call itself returns a failure that lacks memory for a
-// request. docs/migrating.md.
+// HDF5's own connector returns it. Async VOL gives it to the event set, and returns an object even if none could be
+// made. In its place (`Origin::fails_in_event_set`) a connector adds an ended request for each such call. An `Object`
+// that could not be made has no object beneath; calls on it fail, and closing it succeeds. Without memory for a
+// request, the call returns its failure. Thread-safety: as HDF5's. No call blocks or throws.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
-// The connector's callbacks, one file of this room for each HDF5 object class.
+// The connector's callbacks: one file for each HDF5 object class, with its part of H5VL_class_t (connector.cc).
 //
-// Each function returns its class's part of H5VL_class_t; connector.cc joins them. All callbacks run inside `guard`,
-// and block only as the connector beneath does. Any thread of HDF5 may call them. Source: HDF5 reference manual,
-// H5VL_class_t version 3.
+// All run inside `guard`, in any thread of HDF5, and block only as the connector beneath does. Source: HDF5 reference
+// manual, H5VL_class_t version 3.
 #pragma once
 
 #include "hdf5/connector/object.h"
@@ -22,7 +21,6 @@ namespace forebay::hdf5 {
 [[nodiscard]] H5VL_token_class_t token_callbacks();
 [[nodiscard]] H5VL_wrap_class_t wrap_callbacks();
 
-// The whole class. Static storage.
 [[nodiscard]] const H5VL_class_t& connector_class();
 
 }   // namespace forebay::hdf5

@@ -17,8 +17,8 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Other ranks may now write space that some ranks have filled. nodes=consistent must know the order. HDF5 has met in
-// such a call itself, so no rank waits here longer than HDF5 does.
+// Other ranks may now write space that some ranks have filled, and nodes=consistent must know the order. HDF5 has met
+// already.
 void meet_after_filling(const char* function) {
     const std::shared_ptr<OpenFile> file = CallScope::collective_step();
     if (file == nullptr || file->shared == nullptr || !file->shared->keeps_journal()) return;
@@ -37,7 +37,6 @@ void* dataset_create(void* object, const H5VL_loc_params_t* location, const char
     });
 }
 
-// A failed prefetch does not fail the open.
 void prefetch_whole(void* under, const std::shared_ptr<Origin>& origin) {
     const QuietErrors quiet;
     const PrefetchArguments everything{H5S_ALL};

@@ -72,7 +72,6 @@ DatasetBytes::DatasetBytes(const Object& dataset) {
     host().H5Pclose(creation);
 }
 
-// A read-only file does not change.
 bool DatasetBytes::is_current(std::uint64_t since) const noexcept {
     return since != 0 && (!file_->writable || since == CallScope::calls());
 }

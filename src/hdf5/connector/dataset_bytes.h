@@ -1,9 +1,9 @@
 // Finds the bytes of a dataset in its file, if they lie there like in memory: contiguous, or in chunks without filters.
 //
-// It asks HDF5 once for facts that never change. After a call of the program that might have changed the dataset, it
-// asks again for the chunks' places. It then also has HDF5 write the dataset's chunk cache and sieve buffer.
-// Ownership: the connector's object of the dataset owns it. Thread-safety: as HDF5's. Blocks as HDF5's metadata access
-// does. Source: HDF5 reference manual, H5Dget_offset, H5Dchunk_iter, H5Dflush.
+// It asks HDF5 once for facts that never change. After a call of the program that may have changed the dataset, it asks
+// again for the chunks' places, and has HDF5 write the dataset's chunk cache and sieve buffer. Ownership: the
+// connector's object of the dataset owns it. Thread-safety: as HDF5's. Blocks as HDF5's metadata access does. Source:
+// HDF5 reference manual, H5Dget_offset, H5Dchunk_iter, H5Dflush.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,8 @@ class DatasetBytes {
 
     // The attached file that holds the dataset; null if forebay does not have it, or several ranks write it.
     [[nodiscard]] const std::shared_ptr<OpenFile>& file() const noexcept { return file_; }
-    // True if the bytes lie there like in memory.
     [[nodiscard]] bool plain() const noexcept { return plain_; }
-    // Has HDF5 pass the dataset's written bytes to the driver. Returns nothing on success. kHeld: HDF5 cannot, or must
-    // not.
+    // Has HDF5 pass the dataset's written bytes to the driver; nothing on success. kHeld: HDF5 cannot or must not.
     [[nodiscard]] std::optional<stage::AtOnce> settle(const Object& dataset);
 
     // One transfer. `dimensions` are those of the file dataspace, and equal the dataset's.

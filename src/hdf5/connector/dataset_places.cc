@@ -25,7 +25,6 @@ Extent extent_of(hid_t space) {
     return extent;
 }
 
-// Adds the selection's ranges in a contiguous dataset that begins at `begin`.
 void add_sequences(hid_t space, const Extent& extent, std::size_t element_bytes, std::uint64_t begin,
                    std::vector<ByteRange>& into) {
     const hid_t iterator = host().H5Ssel_iter_create(space, element_bytes, 0);
@@ -57,7 +56,6 @@ void add_sequences(hid_t space, const Extent& extent, std::size_t element_bytes,
     into.assign(1, {begin + number_of(first) * element_bytes, begin + (number_of(last) + 1) * element_bytes});
 }
 
-// A chunk, with the index of its first element in the first axis.
 struct ChunkPlace {
     hsize_t first_row;
     ByteRange range;
@@ -106,7 +104,6 @@ ChunkWalk walk_chunks(const Object& dataset, hid_t creation, hid_t space, int ra
     return walk;
 }
 
-// Returns the offset of a contiguous dataset, or HADDR_UNDEF if it has no bytes in this file.
 haddr_t begin_of(const Object& dataset, hid_t creation) {
     return host().H5Pget_external_count(creation) == 0 ? address_of(dataset) : HADDR_UNDEF;
 }

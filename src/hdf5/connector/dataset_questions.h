@@ -1,8 +1,7 @@
 // Asks the connector beneath about a dataset, for forebay and not for the program.
 //
-// Thread-safety: as HDF5's. Blocks while HDF5 reads a dataset's metadata, which is collective with collective metadata
-// reads. Errors are on HDF5's stack. Source: HDF5 reference manual, H5Dget_create_plist, H5Dget_space, H5Dget_type,
-// H5Dget_offset.
+// Thread-safety: as HDF5's. Blocks while HDF5 reads metadata, collectively with collective metadata reads. Errors are
+// on HDF5's stack. Source: HDF5 reference manual, H5Dget_create_plist, _space, _type, _offset.
 #pragma once
 
 #include "hdf5/connector/object.h"
@@ -29,8 +28,7 @@ class Handle {
 // Asks for one identifier, which the caller closes. Negative: a failure.
 [[nodiscard]] hid_t ask(const Object& dataset, H5VL_dataset_get_t what);
 
-// Calls an operation of HDF5's own connector. The program sees no address, so none is exposed. Returns false on
-// failure.
+// Calls an operation of HDF5's own connector. The program sees no address, so none is exposed. False: it failed.
 [[nodiscard]] bool ask_native(const Object& dataset, int operation, H5VL_native_dataset_optional_args_t& native);
 
 // Returns the offset of a contiguous dataset in its file, or HADDR_UNDEF if it has none yet.

@@ -44,8 +44,7 @@ AsideReason reason_of(hid_t driver) {
 constexpr const char* kSetCollective = "H5Pset_coll_metadata_write";
 using SetCollective = herr_t (*)(hid_t, hbool_t);
 
-// A file that is staged in this process cannot also be opened with sec2: HDF5 would take them for two
-// files. It is opened with our driver, which writes straight through from then on.
+// HDF5 would take one file under two drivers for two files. A file staged here keeps our driver, but unstaged.
 std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat status{};
@@ -53,8 +52,7 @@ std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
     return engine->files().find({status.st_dev, status.st_ino});
 }
 
-// Before another driver than ours reads the file, or writes it: this process, or another one of the node, may have
-// closed it without waiting for its drain.
+// Call this before another driver reads or writes the file: a process of the node may have closed it undrained.
 Status await_closed(const char* path) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat status{};
@@ -72,19 +70,19 @@ bool exchange_driver(hid_t file_access_list) {
 
 namespace {
 
-// What one rank says of a file that it is about to open together with others. Every rank whose list names mpio
-// says something, whatever its options are: they may differ, and nobody must wait for one that says nothing.
+// A rank's vote on a file that the ranks are about to open. All ranks whose lists name mpio vote, whatever their
+// options: options may differ, and a silent rank would keep the others waiting.
 enum class Vote : char { kStage = 's', kStageOnNode = 'n', kDecline = 'd', kRefuse = 'r' };
 
-// Whether this library can hold a ballot over the list's communicator.
+// True if this library can hold a ballot over the list's communicator.
 bool names_mpio(hid_t list) {
     // MPI's identifiers may be asked for only once MPI runs; then the list has one of them.
     const hid_t driver = host().H5Pget_driver(list);
     return reason_of(driver) == AsideReason::kMpi && driver == host().mpio();
 }
 
-// A rank that was started without the connector does not know that it is asked anything. Local; true on all ranks
-// that have the connector, if all ranks run on this machine.
+// A rank without the connector does not know of the ballot. Local; true on all ranks that have the connector, if all
+// ranks run on this machine.
 bool someone_lacks_connector(hid_t list) {
     if (!names_mpio(list)) return false;
     const auto adapter = mpi_adapter();
@@ -103,10 +101,10 @@ bool someone_lacks_connector(hid_t list) {
     return unequal->all_seen;
 }
 
-// Reading it needs no memory: all ranks come to the same.
+// Reading it needs no memory, so all ranks come to the same result.
 struct Ballot {
     OfferedTeam offered;
-    // Each a Vote and, where it is to stage, '+' or '-' for nodes=consistent, and the node's name.
+    // For each rank: a Vote and, if it can stage, '+' or '-' for nodes=consistent, and the node's name.
     file::Gathered votes;
 
     [[nodiscard]] std::string_view vote(std::size_t rank) const noexcept {
@@ -120,11 +118,9 @@ struct Ballot {
             if (is(rank)) return true;
         return false;
     }
-    // All are to stage.
     [[nodiscard]] bool several_nodes() const {
         return any_rank(votes.size(), [&](std::size_t rank) { return node(rank) != node(0); });
     }
-    // No lower rank is on this one's node.
     [[nodiscard]] bool leads_node() const {
         const auto own = static_cast<std::size_t>(offered.team->rank());
         return !any_rank(own, [&](std::size_t rank) { return node(rank) == node(own); });
@@ -137,9 +133,8 @@ struct Ballot {
     }
 };
 
-// Collective over the list's communicator. Nothing: the list does not name mpio, or MPI cannot be asked (which
-// is the same on all ranks: it depends on the libraries).
-// `more` makes what is told with the vote.
+// Collective over the list's communicator. Returns nothing if the list does not name mpio, or if the libraries prevent
+// that, which is the same on all ranks. `more` makes the text behind the vote.
 template <class More>
 std::optional<Ballot> ballot(hid_t list, Vote mine, More&& more) {
     if (!names_mpio(list)) return std::nullopt;
@@ -165,17 +160,15 @@ std::optional<Ballot> ballot(hid_t list, Vote mine) {
     return ballot(list, mine, [] { return std::string(); });
 }
 
-// Of a file that is opened for reading: the read cache leaves local file systems alone, and mpio keeps such a file
-// then.
+// The read cache leaves local file systems alone; mpio then keeps a file that is opened for reading.
 bool may_be_cached(const char* path) {
     const auto kind = io::file_system_of(path);
     return kind && !kind.value().local;
 }
 
-// What this rank can do with a file that it is about to open together with others.
 class OwnPart {
   public:
-    // `open`: the file as this process stages it already, or null. `routed`: nothing keeps it from being staged so far.
+    // `open`: the file as this process stages it already, or null. `routed`: no reason against staging is known so far.
     OwnPart(hid_t list, const char* path, bool writes, UnderList::For what, stage::StagedFile* open, bool routed)
         : wanted_(Session::get().wants(list, writes)) {
         if (!routed || !wanted_ || engine_ == nullptr || options().mpi == WithMpi::kOff) return;
@@ -192,15 +185,14 @@ class OwnPart {
     [[nodiscard]] bool wanted() const noexcept { return wanted_; }
     [[nodiscard]] const std::optional<stage::ProcessArea::Obstacle>& obstacle() const noexcept { return obstacle_; }
     [[nodiscard]] bool refuses() const { return obstacle_ && options().strict; }
-    // Collective, as `ballot`.
     [[nodiscard]] std::optional<Ballot> vote(hid_t list) const {
         if (!can_) return ballot(list, refuses() ? Vote::kRefuse : Vote::kDecline);
         const char consistent = options().nodes == SeveralNodes::kConsistent ? '+' : '-';
         return ballot(list, options().mpi == WithMpi::kNode && !served_ ? Vote::kStageOnNode : Vote::kStage,
                       [&] { return consistent + engine_->area().node_name(); });
     }
-    // All ranks can stage a file that is only read: whether mpio is to open it all the same. What nobody writes through
-    // the server is mpio's, unless all have another reason to keep it. Collective.
+    // For a file that all ranks can stage and only read. Returns true if mpio opens it: no client writes it through the
+    // server, and not all ranks have another reason to keep it. Collective.
     [[nodiscard]] bool leaves_reading(const OfferedTeam& offered, const char* path) const {
         const bool keeps = goes_on_ || caches_;
         const bool written = served_ && offered.team->rank() == 0 && is_written_through(options(), path);
@@ -220,8 +212,8 @@ class OwnPart {
 
 }   // namespace
 
-// The same for mpio, once all ranks agree that they can stage, or have the file open so already. Collective.
-// Where `aside_` is set already this only tells the others.
+// Like `exchange_driver` for mpio, once all ranks agree that they can stage, or have the file open so already.
+// Collective. If `aside_` is set already, this only informs the others.
 bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) {
     if (!names_mpio(list_)) return false;
     const bool route_stages = !aside_;
@@ -247,7 +239,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool declined = result->any(Vote::kDecline) || (!writes && own.leaves_reading(result->offered, path));
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
     if (declined || left_to_one_node) {
-        // mpio opens it, and must find it whole all the same. Ranks that do not stage have nothing to look after.
+        // mpio opens it, and must find it whole. A rank whose text stages nothing has no engine that could recover it.
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
             refusal_ = recover_together(*result->offered.team, route_stages ? own.engine() : nullptr, path, writes);
         if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
@@ -263,8 +255,7 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     return true;
 }
 
-// Then it is known which of two ranks has overwritten a piece of metadata first (undo/undo_journal.h). Every rank does
-// this, or none.
+// They tell which rank overwrote a piece of metadata first (undo/undo_journal.h). All ranks do this, or none.
 void UnderList::write_metadata_collectively() {
     using Get = herr_t (*)(hid_t, hbool_t*);
     const auto get = reinterpret_cast<Get>(host().find_symbol("H5Pget_coll_metadata_write"));
@@ -296,7 +287,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     const Route& route = session.route(text_of_list(file_access_list, origin_->info));
     origin_->fails_in_event_set = route.fails_in_event_set;
     local_ = someone_lacks_connector(file_access_list);
-    // With mpio copying is collective, so it comes first whatever happens then.
+    // With mpio copying is collective, so it comes before any refusal.
     list_ = local_ ? copy_locally(file_access_list) : host().H5Pcopy(file_access_list);
     if (list_ < 0) return;
     if (!route.refusal.is_ok()) {
@@ -304,7 +295,6 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
         refuse(function, route.refusal);
         return;
     }
-    // The reference that comes with the identifier is the origin's.
     if (host().H5Pget_vol_id(file_access_list, &origin_->connector) < 0) origin_->connector = H5I_INVALID_HID;
     host().H5Iinc_ref(route.under_connector);
     origin_->under_connector = route.under_connector;
@@ -345,8 +335,7 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
     if (route.aside) return route.aside;
     if (route.writes == Switch::kOff && route.reads == Switch::kOff) return AsideReason::kDisabled;
     if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
-        // Our driver all the same, so that HDF5 knows the file again; it does not stage it.
-        // A failure is told by the next flush of whoever has the file open.
+        // Our driver, unstaged: HDF5 knows the file again. The next flush of an open handle reports a failure.
         if (const std::shared_ptr<stage::StagedFile> file = staged_already(path))
             (void)file->lifecycle().step_aside(AsideReason::kSwmr);
     }

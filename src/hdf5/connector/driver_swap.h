@@ -1,15 +1,12 @@
-// Which driver a file is opened with: ours in place of HDF5's default (sec2), or the user's own.
+// Chooses the driver of a file: ours in place of HDF5's default (sec2) or mpio, or the user's own.
 //
-// The exchange is made in a copy of the user's file access list, together with the connector beneath;
-// whatever list HDF5 hands out later gets the user's driver and connector back, so that no program sees
-// ours. Files that forebay must not touch keep their driver and are counted with the reason. SWMR files get
-// our driver, which does not stage them: HDF5 tells files apart by driver first, and the same file may be
-// open, or be reached by an external link, without SWMR.
-//
-// With mpio, copying a list is collective. A rank that was started without the connector takes no part in that, so
-// where there is one (file/launch.h) nobody is asked, and the copy has the communicator of the original (local_list.h).
-//
-// Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's. Blocks: stat(2) at most.
+// A copy of the user's file access list gets our driver and the connector beneath. Lists that HDF5 hands out later get
+// the user's driver and connector back, so no program sees ours. Files that forebay must not touch keep their driver
+// and are counted with the reason. SWMR files get our driver, which does not stage them. HDF5 tells files apart by
+// driver first, and the same file may be open without SWMR, also through an external link. With mpio, copying a list is
+// collective. If a rank was started without the connector (file/launch.h), there is no ballot, and the copy has the
+// communicator of the original (local_list.h). Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's.
+// Blocks as stat(2), on deferred closes, and with mpio until all ranks have voted and recovered the file.
 #pragma once
 
 #include <memory>
@@ -24,17 +21,16 @@
 
 namespace forebay::hdf5 {
 
-// Puts our driver into a file access list that names sec2. False: it names another one, or ours.
+// Puts our driver into a file access list that names sec2. Returns false if it names another one, or ours.
 [[nodiscard]] bool exchange_driver(hid_t file_access_list);
 
-// A list that HDF5 hands out: the user's driver and connector instead of ours and the one beneath.
 herr_t restore_list(hid_t file_access_list, const Origin& origin);
 
-// The user's file access list as the connector beneath is to see it, for one open or query of `path`.
+// The user's file access list for the connector beneath, for one open or query of `path`.
 class UnderList {
   public:
     enum class For : std::uint8_t { kOpen, kQuery };   // kQuery: no file is opened, it is asked for or deleted
-    // Throws std::bad_alloc only. With `refused` set, the error is on HDF5's error stack already.
+    // Throws std::bad_alloc only. A refusal leaves its error on HDF5's error stack.
     UnderList(const char* function, const char* path, unsigned flags, hid_t file_access_list, For what = For::kOpen);
     ~UnderList();
     UnderList(const UnderList&) = delete;
@@ -44,7 +40,6 @@ class UnderList {
     [[nodiscard]] hid_t id() const noexcept { return list_; }
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
-    // To be called once the file is open: counts it if it keeps its driver.
     void opened(void* under);
 
   private:

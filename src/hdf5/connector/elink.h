@@ -2,10 +2,9 @@
 //
 // An external link opens its file inside the native connector, with the file access list in the caller's link access
 // list. It must name forebay's driver, or HDF5 would see neither that the file is open already nor its staged bytes.
-// HDF5 takes the link access list from its own call context, not from the callback's arguments. So the caller's list
-// itself is changed for the time of the call.
-// Thread-safety: lists change only inside callbacks, and HDF5 runs one call at a time. Source: HDF5 reference manual,
-// H5Pset_elink_fapl; H5L__extern_traverse.
+// HDF5 takes the list from its call context, so the caller's list itself is changed for the time of the call.
+// Thread-safety: lists change only inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl;
+// H5L__extern_traverse.
 #pragma once
 
 #include <array>
@@ -14,7 +13,6 @@
 
 namespace forebay::hdf5 {
 
-// The lists of one callback through which HDF5 may follow a link.
 struct AccessLists {
     AccessLists() = default;
     AccessLists(const H5VL_loc_params_t* location, hid_t list = H5I_INVALID_HID) : lists{of(location), list} {}

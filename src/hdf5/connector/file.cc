@@ -8,8 +8,7 @@
 #include "hdf5/identity.h"
 #include "hdf5/open_files.h"
 
-// File callbacks. Create and open exchange the driver (driver_swap.h); returned lists get the user's driver back;
-// operations that need the plain file make it step aside.
+// File callbacks. Operations that need the plain file make it step aside.
 
 namespace forebay::hdf5 {
 
@@ -72,9 +71,9 @@ herr_t query_file(const char* function, const char* path, hid_t list, void** req
     return brought_home(function) ? result : -1;
 }
 
-// HDF5 could not open a file natively and the program named no connector, so HDF5 asks each one on its plugin path.
-// forebay's files are native ones, so it only adds files that it stages in this process. HDF5 2.0 would take such a
-// file for a native one and crash. If forebay adds nothing, the stack keeps the error of the native open.
+// If HDF5 cannot open a file natively, and the program named no connector, it asks all on its plugin path. forebay adds
+// only files that it stages in this process, which HDF5 2.0 would take for native and crash. Else the native error
+// stays.
 herr_t answer_search(H5VL_file_specific_args_t& args, hid_t transfer, void** request) {
     auto& query = args.args.is_accessible;
     *query.accessible = false;
@@ -135,7 +134,7 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
                 if (own != nullptr)
                     for (const auto during : {OpenFile::During::kFlush, OpenFile::During::kClose})
                         if (Status failure = own->take_failure(during); lost) lost = std::move(failure);
-                // Reports a failure after an earlier close here already. Ranks do not, as not all would report it.
+                // Reports a failure after an earlier close here already. Ranks do not, because not all would report it.
                 if (lost && own != nullptr && own->shared == nullptr && own->file != nullptr)
                     lost = own->file->engine().closes().take_failure();
                 if (lost) return result;
@@ -153,8 +152,7 @@ herr_t step_aside(const char* function, OpenFile& file, ledger::AsideReason reas
     return stepped ? 0 : -1;
 }
 
-// From H5VLnative.h (HDF5 1.14), which defines them for a parallel HDF5 only. A plugin built with other headers serves
-// one too.
+// From H5VLnative.h (HDF5 1.14), which defines them for a parallel HDF5 only. The plugin may serve one anyway.
 constexpr int kGetMpiAtomicity = 26;   // its arguments: hbool_t* flag
 constexpr int kSetMpiAtomicity = 27;   // its arguments: hbool_t flag
 
@@ -167,8 +165,7 @@ herr_t set_mpi_atomicity(OpenFile& file, bool atomic) {
     return 0;
 }
 
-// Handles MPI's atomic mode of a file that ranks have open together. Returns false for other operations. HDF5 would
-// take the file for mpio's.
+// Handles MPI's atomic mode of a file that ranks have open together, which HDF5 takes for mpio's; false: another call.
 bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& result) {
     if (!file.with_mpi) return false;
     result = 0;

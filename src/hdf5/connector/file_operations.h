@@ -1,9 +1,8 @@
-// Carries out the operations of operations.h, which an object of a file asks for.
+// Carries out the operations of operations.h. None changes the data that a program gets.
 //
-// Most are advice: if a file is not staged or not cached, they leave it alone and succeed. Exceptions are `kRead`, the
-// waits and `kQuery`. They do not change the data that a program gets.
-// Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file. With MPI
-// `kCacheRemove` is collective over the file's communicator, the others are not.
+// Most are advice: they succeed without effect if a file is not staged or not cached. Exceptions are `kRead`, the waits
+// and `kQuery`. Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file.
+// With MPI only `kCacheRemove` is collective, over the file's communicator. Null `file`: not of forebay's driver.
 #pragma once
 
 #include "hdf5/connector/object.h"
@@ -26,9 +25,8 @@ struct ReadArguments {
     void* buffer;
 };
 
-// Carries out a file's operation. `file` is null if forebay's driver does not have it.
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, OpenFile* file, const void* arguments);
-// Carries out a dataset's operation, but not kRead, which is a transfer (dataset.cc).
+// All operations but kRead, which is a transfer (dataset.cc).
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);
 
 // Writes a notice, once, if a read should fill the cache but the file has none.

@@ -10,7 +10,6 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Returns true if HDF5 does not give the extents.
 bool shrinks(const Object& dataset, const hsize_t* extents) {
     const hid_t space = ask(dataset, H5VL_DATASET_GET_SPACE);
     if (space < 0) return true;

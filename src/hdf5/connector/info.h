@@ -1,12 +1,11 @@
-// The connector's information object: the text behind the connector's name.
+// The connector's information object: the text behind the connector's name, for example
 //
 //   HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
 //
-// HDF5 parses that variable while it initialises itself, and a refusal there would make the whole library unusable. So
-// the text is judged when the first file is opened with it (session.h). A program may fill in an information object by
-// itself. Only objects of `ConnectorInfo` have a text; their addresses identify them.
-// Ownership: `info_copy` and `info_from_text` allocate, `info_free` releases; HDF5 calls both. Thread-safety:
-// immutable. No call blocks. Source: HDF5 reference manual, H5VL_info_class_t.
+// A refusal while HDF5 parses it, as it initialises itself, would make the whole library unusable. So the first open
+// with the text judges it (session.h). A program may fill in an object by itself. Only objects of `ConnectorInfo` have
+// a text; their addresses identify them. Ownership: `info_copy` and `info_from_text` allocate, `info_free` releases;
+// HDF5 calls both. Thread-safety: immutable. No call blocks. Source: HDF5 reference manual, H5VL_info_class_t.
 #pragma once
 
 #include <string>
@@ -32,7 +31,7 @@ struct ConnectorInfo : ForeignInfo {
     const std::string text;
 };
 
-// Returns the text of a ConnectorInfo, or one for the program's own object.
+// For a program's own object, returns a text that says the same.
 [[nodiscard]] std::string text_of_info(const void* info);
 
 void* info_copy(const void* info);
@@ -41,7 +40,6 @@ herr_t info_free(void* info);
 herr_t info_to_text(const void* info, char** text);
 herr_t info_from_text(const char* text, void** info);
 
-// Returns the text of a file access list whose connector is forebay, or an empty one.
 [[nodiscard]] std::string info_of_list(hid_t file_access_list);
 
 }   // namespace forebay::hdf5

@@ -1,10 +1,9 @@
 // The objects of the application's calls, and the code with which every callback forwards.
 //
-// HDF5 passes the connector opaque pointers. forebay's point to an `Object`: the pointer of the connector beneath, and
-// the `Origin` that all objects of one opened file share. Callbacks unwrap, call beneath, and wrap the result.
-// Ownership: HDF5 owns an `Object` from the callback that returns it to its close callback. The last object, request or
-// wrapping context ends the origin. Thread-safety: HDF5 calls an object from one thread at a time. Source: HDF5
-// reference manual, "VOL connector author guide", pass-through connectors.
+// HDF5 holds opaque pointers to an `Object`: the pointer of the connector beneath, and the `Origin` that all objects of
+// one opened file share. Ownership: HDF5 owns an `Object` from the callback that returns it to its close callback. The
+// last object, request or wrapping context ends the origin. Thread-safety: HDF5 calls an object from one thread at a
+// time. Source: HDF5 reference manual, "VOL connector author guide", pass-through connectors.
 #pragma once
 
 #include <memory>
@@ -66,7 +65,6 @@ struct Request : Object {
     return object != nullptr ? as_object(object)->under : nullptr;
 }
 
-// Wraps a pointer of the connector beneath; null stays null.
 [[nodiscard]] inline void* wrap(void* under, const std::shared_ptr<Origin>& origin) {
     return under != nullptr ? new Object{under, origin} : nullptr;
 }
@@ -126,9 +124,9 @@ void* forward_new(const char* function, void* object, const AccessLists& lists, 
     return report.of_new(made, origin);
 }
 
-// Like `forward`, for a call that closes the object and perhaps its file. If staged bytes fail to drain, the call fails
+// Like `forward`, for a call that closes the object and perhaps its file. If staged bytes fail to drain, it fails
 // although the object beneath is gone. HDF5 then keeps the identifier, so the empty wrapper stays and a second close
-// succeeds. Event sets never get its failure: HDF5 1.14 reads freed memory when a close has a request.
+// succeeds. Event sets never get the failure: HDF5 1.14 reads freed memory when a close has a request.
 template <class Call>
 herr_t forward_close(const char* function, void* object, void** request, Call&& call) noexcept {
     return guard(function, [&]() -> herr_t {

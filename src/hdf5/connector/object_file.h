@@ -1,8 +1,7 @@
 // Finds the open file of an object, and if a link leads to the object.
 //
-// Mounts and external links may lead to another file than that of the location. So HDF5's own number names the file.
-// Thread-safety: as HDF5's. Blocks while HDF5 reads an object header. Source: HDF5 reference manual, H5Oget_info3,
-// H5Fget_fileno.
+// Mounts and external links may lead to another file than the location's, so HDF5's own number names the file.
+// Thread-safety: as HDF5's. Blocks while HDF5 reads an object header. Source: H5Oget_info3, H5Fget_fileno.
 #pragma once
 
 #include <memory>
@@ -18,11 +17,10 @@ struct ObjectPlace {
     bool linked = true;               // false: its last close deletes it
 };
 
-// Finds the file by its name, for which HDF5 reads nothing and leaves its metadata cache alone. Returns null if two
-// files were opened by one name, or the file by another name before.
+// Finds the file by its name, without a read of HDF5 or a change of its metadata cache. Returns null if two files were
+// opened by one name, or the file by another name before.
 [[nodiscard]] std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type);
 
-// Returns nothing if HDF5 does not give the place.
 [[nodiscard]] std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type);
 
 }   // namespace forebay::hdf5

@@ -26,8 +26,7 @@ struct Known {
 constexpr H5VL_subclass_t kFile = H5VL_SUBCLS_FILE, kDataset = H5VL_SUBCLS_DATASET;
 constexpr std::uint64_t kReads = H5VL_OPT_QUERY_READ_DATA;
 
-// HDF5 gives the values, for all connectors of this library. They change only at the connector's begin and end, when
-// HDF5 makes no other calls.
+// HDF5 gives the values. They change only at the connector's begin and end, when HDF5 makes no other calls.
 constinit std::array the_operations{
     Known{"anl.gov.cache.dprefetch", kDataset, Operation::kPrefetch, 0},
     Known{"anl.gov.cache.dread_to_cache", kDataset, Operation::kRead, kReads},

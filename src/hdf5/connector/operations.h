@@ -1,10 +1,9 @@
 // The connector's operations beside HDF5's own. HDF5 calls them optional, and finds them by name.
 //
 // `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are Cache VOL's and `gov.lbl.async.*` Async
-// VOL's, with their names and argument structures: programs that were linked with their static libraries find them
-// here. All connectors of forebay have all operations. HDF5 gives each name one value for all connectors of a library.
-// Thread-safety: as HDF5's; the connector's begin and end register and forget. No call blocks. Source: HDF5 reference
-// manual, H5VLregister_opt_operation.
+// VOL's, with their names and arguments, for programs linked with their static libraries. All connectors of forebay
+// have all operations, each with one value. Thread-safety: as HDF5's; the connector's begin and end register and
+// forget. No call blocks. Source: HDF5 reference manual, H5VLregister_opt_operation.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +40,9 @@ enum class Operation : std::uint8_t {
 [[nodiscard]] bool register_operations();
 void forget_operations() noexcept;
 
-// Returns nothing if the value is none of these operations.
 [[nodiscard]] std::optional<Operation> operation_of(H5VL_subclass_t subclass, int value) noexcept;
-// Returns true if the connector beneath has the operation too. The object's file then belongs to that connector.
+// True if the connector beneath has the operation too. The object's file then belongs to that connector.
 [[nodiscard]] bool is_known_beneath(void* under, hid_t connector, H5VL_subclass_t subclass, int value) noexcept;
-// Returns true if the value is one of these operations; `flags` are those of H5VLquery_optional.
 [[nodiscard]] bool knows_operation(H5VL_subclass_t subclass, int value, std::uint64_t& flags) noexcept;
 
 }   // namespace forebay::hdf5

@@ -51,8 +51,7 @@ H5VL_request_status_t EndedCall::wait(std::uint64_t) {
 
 H5VL_request_status_t EndedCall::cancel() { return wait(0); }
 
-// HDF5 may ask twice: for the program, and for the program's function that is called at a request's end. Each gets a
-// copy. H5Eset_current_stack takes away a reference to its argument.
+// The program and its function for a request's end may ask; each gets a copy. H5Eset_current_stack takes its argument.
 hid_t EndedCall::error_stack() {
     const ErrorStackKeeper keeper;
     if (errors_ < 0 || host().H5Iinc_ref(errors_) < 0) return H5I_INVALID_HID;

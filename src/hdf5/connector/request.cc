@@ -9,7 +9,6 @@ namespace {
 
 Request& request_of(void* request) noexcept { return *static_cast<Request*>(as_object(request)); }
 
-// Calls `own(request)` for forebay's own request, else `beneath(request, connector)`.
 template <class Own, class Beneath>
 herr_t with_request(const char* function, void* request, Own&& own, Beneath&& beneath) noexcept {
     return guard(function, [&]() -> herr_t {

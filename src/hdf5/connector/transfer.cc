@@ -41,7 +41,7 @@ const std::optional<Types>& plain_types() {
     return plain;
 }
 
-// Unknown facts count as filtered, so that the list stays as it is. The next call asks again.
+// Unknown facts count as filtered: the list stays as it is. The next call asks again.
 DatasetFacts find_facts(const Object& dataset) {
     DatasetFacts facts;
     const auto place = place_of(dataset, H5I_DATASET);
@@ -147,8 +147,8 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
         unfiltered = unfiltered || !facts.filtered;
         never = never || facts.never_collective;
     }
-    // One rank's datasets, types and list decide for all, like in HDF5 itself; so all ranks are here. Filters keep HDF5
-    // from selection I/O. Reads have no order to keep.
+    // One rank's datasets, types and list decide for all, like in HDF5. Filters prevent selection I/O. Reads have no
+    // order.
     if (file != nullptr && (never || unfiltered)) {
         const bool mine = never || ((filtered || without_selection_io(list)) &&
                                     any_converts(count, datasets, memory_types, list));

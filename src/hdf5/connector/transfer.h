@@ -1,19 +1,18 @@
 // Chooses how the datasets of one H5Dread or H5Dwrite are transferred, in files that are staged with MPI.
 //
-// A staged file needs no exchange between ranks, so a collective transfer's exchange would be waste. In collective mode
-// HDF5 also describes a transfer by MPI types, which only mpio can read. So a collective transfer of unfiltered
-// datasets uses a copy of the list that says independent. Filtered datasets stay collective: HDF5 exchanges their
-// chunks itself, and gives the driver plain addresses. A call with datasets of both kinds (H5Dwrite_multi) makes two
-// transfers. A dataset's kind is equal on all ranks.
+// A staged file needs no exchange between ranks, and only mpio can read the MPI types by which HDF5 describes a
+// collective transfer. So a collective transfer of unfiltered datasets uses a copy of the list that says independent.
+// Filtered datasets stay collective: HDF5 exchanges their chunks itself, and gives the driver plain addresses. A call
+// with datasets of both kinds (H5Dwrite_multi) makes two transfers. A dataset's kind is equal on all ranks.
 //
 // Programs rely on the order of collective transfers: MPI-IO begins each one by telling all ranks each rank's request.
 // So ranks meet before and after a transfer that is made independently.
 //
-// HDF5 itself transfers all datasets of some calls independently. They have compact, external or virtual layout or no
-// dataspace, or any rank converts or transforms without selection I/O. Such calls keep the program's list, so that the
-// program finds HDF5's reasons in it. The notes in a copy are lost: the program reads the earlier ones from its own
-// list (docs/consistency.md). A file that ranks only read needs no meeting, and one rank's types decide nothing: HDF5's
-// note about a conversion is missing there.
+// HDF5 itself transfers all datasets of some calls independently: a layout is compact, external or virtual, a dataspace
+// is missing, or any rank converts or transforms without selection I/O. Such calls keep the program's list, where the
+// program finds HDF5's reasons. The notes in a copy are lost: the program reads earlier ones from its own list
+// (docs/consistency.md). A file that ranks only read needs no meeting, and one rank's types decide nothing: HDF5's note
+// about a conversion is missing there.
 // Thread-safety: as HDF5's. A copy of a list, and its context (library_context.h), last for one call beneath. Source:
 // HDF5 reference manual, H5Pset_dxpl_mpio; H5D__mpio_opt_possible and H5CX of 1.14.5.
 #pragma once
@@ -27,21 +26,20 @@ namespace forebay::hdf5 {
 [[nodiscard]] const DatasetFacts& facts_of(Object& dataset);
 
 [[nodiscard]] bool is_collective(hid_t transfer);
-// Returns true if the transfer in the driver is in collective mode: all ranks take part, with or without pieces. HDF5
-// relies on collective MPI-IO to order such writes (fill values, filtered chunks, collective metadata) before any
-// rank's next step.
+// True if the transfer in the driver is collective: all ranks take part, with or without pieces. HDF5 relies on such
+// writes (fill values, filtered chunks, collective metadata) being complete before any rank's next step.
 [[nodiscard]] bool is_collective_now();
-// Returns null if this library can stage files with MPI. Returns the reason if it hides the mode of transfers, cannot
+// Returns null if this library can stage files with MPI. The reason otherwise: it hides the mode of transfers, cannot
 // replace a list, or describes its own writes to the driver by MPI types.
 [[nodiscard]] const char* obstacle_with_mpi();
 
 // Records HDF5's MPI types for plain bytes. Call this in a call that transfers nothing.
 void remember_plain_types();
-// Returns true if HDF5 describes the collective transfer in the driver, one piece of `size_bytes`, by MPI types. Its
-// address and size do not hold then. Also true if that cannot be found out.
+// True if HDF5 describes the collective transfer in the driver, one piece of `size_bytes`, by MPI types, or if that is
+// unknown. Its address and size do not hold then.
 [[nodiscard]] bool is_described_by_types(std::size_t size_bytes);
 
-// The arguments of H5VLdataset_read and H5VLdataset_write. `datasets` are forebay's objects.
+// Of H5VLdataset_read and H5VLdataset_write. `datasets` are forebay's objects.
 template <class Buffer>
 struct Transfer {
     std::size_t count;

@@ -27,7 +27,7 @@ Kept& kept() {
 
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
                                bool locked, stage::Ended ended) {
-    // Of a file that could not be written nobody else is to write before its log was brought home.
+    // A file that could not be written keeps its lock: other processes must not write it before its recovery.
     if (ended.left) return Status::ok();
     if (locked) (void)descriptor->lock(LOCK_UN);
     if (io::has_record_locks(identity)) {
@@ -39,7 +39,7 @@ Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor
     return error == 0 ? Status::ok() : Status::from_errno(error, "close the file");
 }
 
-// In a forked child the lock may be that of a thread which is not there.
+// In a forked child, a thread that does not exist there may hold the mutex.
 void close_kept_descriptors(const io::Identity& identity) noexcept {
     Kept& all = kept();
     const std::unique_lock lock(all.mutex, std::try_to_lock);

@@ -1,8 +1,8 @@
 // Ends a descriptor after a deferred close (docs/consistency.md, "Deferred close").
 //
 // A process loses its record locks on a file (fcntl, F_SETLK) when any of its threads closes any descriptor of the
-// file. Natively, H5Fclose closes it before the program takes a lock. So a descriptor is kept while the program has
-// locked the file, until the program closes the file through HDF5 again, or ends. The program has a descriptor of its
+// file. Natively, H5Fclose closes it before the program takes a lock. So while the program has locked the file, a
+// descriptor is kept until the program closes the file through HDF5 again, or ends. The program has a descriptor of its
 // own open for each kept one. It may still take a lock between the check and the close.
 #pragma once
 
@@ -20,7 +20,6 @@ namespace forebay::hdf5 {
 Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor, const io::Identity& identity,
                                bool locked, stage::Ended ended);
 
-// The program closes this file: closes its kept descriptors too. Does not block.
 void close_kept_descriptors(const io::Identity& identity) noexcept;
 
 }   // namespace forebay::hdf5

@@ -1,7 +1,5 @@
-// The common parts of the serial driver and the MPI driver.
-//
-// Thread-safety: as HDF5's. Blocking: opening, as open(2) does. Source: HDF5 reference manual, H5FD_class_t version 1;
-// H5FDsec2.c of 1.14.5 for messages.
+// The common parts of the serial driver and the MPI driver. Thread-safety: as HDF5's. Blocking: opening, as open(2)
+// does. Source: HDF5 reference manual, H5FD_class_t version 1; H5FDsec2.c of 1.14.5 for messages.
 #pragma once
 
 #include <unistd.h>
@@ -24,8 +22,8 @@ struct DriverFile {
     H5FD_t library{};
     unsigned char reserve[64] = {};   // for members that a newer HDF5 adds
 
-    // The file's identity at the open. HDF5 1.14.5 may compare a file that it freed after a failed close. Its own
-    // drivers then read the freed memory but follow no pointer in it, so the program goes on.
+    // HDF5 1.14.5 may compare a file that it freed after a failed close. Its own drivers then read the freed memory but
+    // follow no pointer in it, so the program goes on.
     io::Identity identity;
     std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;   // at the open
     std::shared_ptr<OpenFile> open = std::make_shared<OpenFile>();
@@ -49,7 +47,6 @@ template <class File>
 // ---- arguments; false: the error is on HDF5's stack ----
 
 [[nodiscard]] bool check_open(const char* function, const char* name, haddr_t max_address, haddr_t largest);
-// Returns true if HDF5 may ask for these bytes of a file.
 [[nodiscard]] bool check_region(const char* function, haddr_t address, std::size_t size_bytes);
 // For the `ctl` callback. Returns -1 if HDF5 wants an unknown operation to fail.
 [[nodiscard]] herr_t refuse_unknown_control(const char* function, std::uint64_t flags);
@@ -59,11 +56,11 @@ template <class File>
 [[nodiscard]] int open_flags(unsigned flags) noexcept;
 
 // Opens the target, or creates it, and sets `file.open` and the end of file. Empties no file. `made` removes a created
-// file unless the open succeeds. The Status has an errno; the descriptor is null if open(2) has failed.
+// file unless the open succeeds. The Status has an errno; the descriptor is null if open(2) failed.
 [[nodiscard]] Status open_target(DriverFile& file, io::MadeFile& made, const char* name, unsigned flags, int o_flags);
 
-// Call this before a file is emptied, or a created one is used. Fails if logs of dead processes for this file, or for
-// an earlier file with its inode number, must be kept.
+// Call this before a file is emptied or a created one is used. Fails if logs of dead processes for its inode number
+// must be kept.
 [[nodiscard]] Status may_be_emptied(const OpenFile& file);
 [[nodiscard]] stage::OpenTarget target_of(const OpenFile& file);
 

@@ -1,6 +1,5 @@
-// Opens files that a staging server stages for this process (option server, wire/remote_file.h).
-//
-// Thread-safety: as HDF5's. Blocking: until the server has opened the file.
+// Opens files that a staging server stages for this process (option server, wire/remote_file.h). Thread-safety: as
+// HDF5's. Blocks until the server has opened the file.
 #pragma once
 
 #include <atomic>
@@ -16,12 +15,12 @@
 
 namespace forebay::hdf5 {
 
-// Replaces `target.file` by the file at the staging server, if option server names one. If that server cannot stage a
-// file for writing and cannot have bytes of it, the file is written natively: counted with a reason, with a line on
-// standard error. This is an error with option strict, and always if the server may have bytes of the file. If the
-// server dies and stays away, the file is recovered to its last flush from the server's log, if this machine has it,
-// and then written natively. A read-only file becomes the last flush of the client that writes it, if one does. If no
-// server answers, it is read as it is, with a line on standard error.
+// Replaces `target.file` by the file at the staging server, if option server names one. A file that the server cannot
+// stage for writing is written natively: counted with a reason, with a line on standard error. That is an error with
+// option strict, and always if the server may have bytes of the file. If the server dies and stays away, the file is
+// recovered to its last flush from the server's log, if this machine has it, and then written natively. A read-only
+// file becomes the last flush of its writing client. Without an answer it is read as it is, with a line on standard
+// error.
 struct Opening {
     bool emptied = false;   // the file's former bytes do not matter
     Locked locked = Locked::kNot;
@@ -31,17 +30,17 @@ struct Opening {
 [[nodiscard]] Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
                              const Opening& opening);
 
-// Like `forward`, for a file that all members of a team open. Collective: the server stages it for all or for none.
-// Sets `opening.team`. The first member's `opening.emptied` holds for all.
+// Like `forward`, for a file that a team opens. Collective: the server stages it for all or for none. Sets
+// `opening.team`. The first member's `opening.emptied` holds for all.
 [[nodiscard]] Status forward_together(file::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
                                       const OpenFile& open, Opening opening);
 
-// Returns false if the server knows no client that writes the file, or if no such file exists. Otherwise the caller
-// reads the file's last flush, or reports its failure. Blocks until the server answers.
+// False if the server knows no client that writes the file, or no such file exists. Otherwise the caller reads the
+// file's last flush, or reports its failure. Blocks until the server answers.
 [[nodiscard]] bool is_written_through(const Options& options, const char* path);
 
-// Returns ok if a client of the server writes this file now. Blocks while a client's bytes drain; the client's lock on
-// the file ends at that time or just after. kUnsupported: no client writes it. Other errors: unknown, with the reason.
+// Ok: a client of the server writes this file now. Blocks while a client's bytes drain; the client's lock on the file
+// ends then or just after. kUnsupported: no client writes it. Other errors: unknown, with the reason.
 [[nodiscard]] Status ask_for_writer(const Options& options, const OpenFile& open);
 
 }   // namespace forebay::hdf5

@@ -62,7 +62,7 @@ Status close_file(OpenFile& file) {
     if (file.shared == nullptr) return file.file->close({}).outcome;
     // Another handle of the same ranks still writes: they all have it, so they all come this way.
     if (OpenFiles::get().shared(file.identity) != nullptr) return file.shared->commit();
-    // The close is collective: without memory for this function it is not deferred, and the other ranks still meet us.
+    // The close is collective: without memory for this function it is not deferred, and no rank waits in vain.
     stage::AfterClose afterwards;
     (void)attempt([&] {
         afterwards = [descriptor = file.descriptor, identity = file.identity](stage::Ended ended) {
@@ -78,7 +78,6 @@ herr_t driver_close(H5FD_t* file) {
         const std::shared_ptr<OpenFile> open = self->open;
         OpenFiles::get().remove(self->library);
         leave_peers(*self);
-        // As with the serial driver: the close callback of the connector reports it.
         if (const Status closed = attempt([&] { return close_file(*open); }); !closed)
             open->keep_failure(OpenFile::During::kClose, closed.with_context("close " + open->path));
         close_kept_descriptors(open->identity);
@@ -108,7 +107,7 @@ herr_t finish_transfer(const char* function, const hid_t* minor, const Status& o
     return -1;
 }
 
-// True: what HDF5 hands over are no bytes at an address.
+// Returns true if HDF5 hands over MPI types, not bytes at an address.
 bool refuse_types(const char* function, const hid_t* minor, std::size_t size_bytes) {
     if (!is_described_by_types(size_bytes)) return false;
     push_error(function, host().H5E_IO_g, minor,
@@ -118,7 +117,6 @@ bool refuse_types(const char* function, const hid_t* minor, std::size_t size_byt
 
 herr_t driver_read(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::size_t size_bytes, void* buffer) {
     return guard("mpi_driver_read", [&]() -> herr_t {
-        // As mpio does: only raw data are read so.
         if (type == H5FD_MEM_DRAW && refuse_types("mpi_driver_read", host().H5E_READERROR_g, size_bytes)) return -1;
         return finish_transfer("mpi_driver_read", host().H5E_READERROR_g,
                                read_pieces(self_of(file), {1, &type, &address, &size_bytes}, &buffer));
@@ -150,7 +148,7 @@ herr_t driver_write_vector(H5FD_t* file, hid_t, std::uint32_t count, H5FD_mem_t 
             return write_pieces(self, {count, types, addresses, sizes}, buffers, collective);
         });
         if (collective && self.open->shared != nullptr)
-            outcome = self.open->shared->agree_on_write(outcome);   // nobody goes on before everybody's pieces count
+            outcome = self.open->shared->agree_on_write(outcome);   // no rank goes on before all pieces count
         return finish_transfer("mpi_driver_write_vector", host().H5E_WRITEERROR_g, outcome);
     });
 }
@@ -159,7 +157,7 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
     return guard("mpi_driver_flush", [&]() -> herr_t {
         MpiFile& self = self_of(file);
         if (closing || self.open->shared == nullptr || CallScope::kind() == CallKind::kObjectFlush) return 0;
-        // What would be committed does not have the size that its metadata tell of.
+        // A commit would not have the size that its metadata name.
         if (!self.truncated) return 0;
         if (Status committed = attempt([&] { return self.open->shared->commit(); }); !committed)
             CallScope::keep_failure(self.open, OpenFile::During::kFlush, std::move(committed));
@@ -171,8 +169,8 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
     return guard("mpi_driver_truncate", [&]() -> herr_t {
         MpiFile& self = self_of(file);
         if (self.open->shared == nullptr || self.end_allocated == self.last_end_allocated) return 0;
-        // HDF5 does this when it flushes or closes the file. It frees a file that it fails to close, and keeps the
-        // identifier; so, as in `driver_flush`, the connector reports it.
+        // HDF5 truncates when it flushes or closes the file. It frees a file that it fails to close, and keeps the
+        // identifier. So the connector reports the failure, as in `driver_flush`.
         Status truncated = attempt([&] { return self.open->shared->truncate(self.end_allocated); });
         self.truncated = truncated.is_ok();
         if (truncated) self.last_end_allocated = self.end_allocated;

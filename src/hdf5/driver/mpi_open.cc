@@ -26,7 +26,7 @@ using file::SharedFile;
 
 constexpr unsigned kFresh = H5F_ACC_TRUNC | H5F_ACC_EXCL;   // made or emptied
 
-// Another group of ranks that writes the file would not see what this one stages, nor the other way round.
+// Two groups of ranks that write one file would not see each other's staged bytes. So the second group is refused.
 Status claim(MpiFile& file) {
     OpenFile& open = *file.open;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
@@ -48,7 +48,6 @@ Status claim(MpiFile& file) {
     return Status::ok();
 }
 
-// The ranks that have opened it are those that open it now, in the same order.
 bool is_of_same_ranks(const SharedFile& existing, const MpiFile& file) {
     return existing.team().size() == file.team->size() && existing.team().rank() == file.team->rank();
 }
@@ -57,14 +56,13 @@ Status refuse_to_empty(const char* name) {
     return {Code::kUnsupported, fmt::format("truncate {}: it is open for writing already", name), EEXIST};
 }
 
-// With mpio the same ranks may make a file anew that they have open; what is left of the old one is their affair.
+// mpio lets the same ranks empty a file that they have open; they answer for the rest of the old one.
 Status refuse_to_empty_what_others_have_open(const MpiFile& file, const io::Identity& identity, const char* name) {
     const auto existing = OpenFiles::get().shared(identity);
     return existing == nullptr || is_of_same_ranks(*existing, file) ? Status::ok() : refuse_to_empty(name);
 }
 
-// Opens or makes it, and empties nothing yet: others may be writing it. All that can refuse a file that is to be
-// emptied is asked before that.
+// Opens or creates the file. Empties nothing yet, because others may be writing it, but asks all that may refuse that.
 Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool first) {
     const bool empties = (flags & H5F_ACC_TRUNC) != 0;
     if (first && empties)
@@ -78,7 +76,7 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
     return (flags & kFresh) != 0 ? may_be_emptied(open) : Status::ok();
 }
 
-// Collective. By the first rank; or, of a file that all ranks have open and staged, in the order of their writes.
+// Collective. The first rank empties it, or each rank in the order of its writes if all have it open and staged.
 Status empty_everywhere(MpiFile& file, const char* name) {
     const auto existing = OpenFiles::get().shared(file.open->identity);
     const auto all = file.team->agree(Status::ok(), existing != nullptr ? 1 : 0);
@@ -97,7 +95,7 @@ stage::OpenTarget take_target(MpiFile& file) {
     return target;
 }
 
-// To a staging server, if the options name one, and these ranks do not have the file open already. Collective.
+// Collective. Does nothing without option server, or if these ranks have the file open already.
 Status forward_everywhere(MpiFile& file, unsigned flags) {
     OpenFile& open = *file.open;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
@@ -121,7 +119,7 @@ Status forward_everywhere(MpiFile& file, unsigned flags) {
     return Status::ok();
 }
 
-// The first rank creates, then all open, then it is emptied. Collective; the outcome is everybody's.
+// The first rank creates, then all open, then it is emptied. Collective; all ranks get the same outcome.
 Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     const bool first = file.team->rank() == 0;
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
@@ -132,26 +130,23 @@ Status open_everywhere(MpiFile& file, const char* name, unsigned flags) {
     };
     FOREBAY_TRY(open_if(first));
     FOREBAY_TRY(open_if(!first));
-    // Once it is claimed: until then whoever writes it may die unseen.
+    // Only after the claim: an earlier writer may die unseen until then.
     const bool empties = (flags & H5F_ACC_TRUNC) != 0;
     if (!empties) FOREBAY_TRY(recover_together(*file.team, engine.get(), name, (flags & H5F_ACC_RDWR) != 0));
     FOREBAY_TRY(forward_everywhere(file, flags));
     if (!empties) return Status::ok();
-    // Else the server has.
     if (file.open->aside != ledger::AsideReason::kForwarded) FOREBAY_TRY(empty_everywhere(file, name));
     file.end_of_file = 0;
     return Status::ok();
 }
 
-// Each rank by itself, once the file is there as the flags say: it is empty, if it was to be, on all.
 Status find_engine(const MpiFile& file, const char* name, unsigned flags, std::shared_ptr<stage::Engine>& engine) {
     engine = Session::get().engine();
     if (engine == nullptr) return {Code::kUnavailable, "the staging engine has ended"};
     return (flags & kFresh) != 0 ? engine->leftovers().forget_before(file.open->identity, name) : Status::ok();
 }
 
-// The shared file that the same ranks have open already, a new one, or an error on all of them: one that is not
-// `ready`, too.
+// Returns these ranks' open shared file, or a new one. If a rank fails or is not `ready`, all ranks get an error.
 Result<std::shared_ptr<SharedFile>> share(MpiFile& file, std::shared_ptr<stage::Engine> engine, const Status& ready) {
     auto existing = OpenFiles::get().shared(file.open->identity);
     const bool same = existing != nullptr && is_of_same_ranks(*existing, file);
@@ -201,7 +196,7 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
         }));
     auto shared = share(file, std::move(engine), ready);
     if (!shared) return shared.status();
-    // The end of file that all begin with: each of them tells before any of them can write.
+    // All begin with the same end of file: each tells its own before any of them can write.
     const auto sizes = file.team->agree(Status::ok(), shared.value()->size());
     if (!sizes) {
         if (OpenFiles::get().shared(open.identity) == nullptr)   // on all ranks alike
@@ -221,7 +216,6 @@ void join_peers(MpiFile& file) noexcept {
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
     if (file.peers != nullptr) (void)file.cached->join(file.peers);
-    // Now that it can ask the peers which part of the file is this node's.
     if (file.cached != nullptr) file.open->file->engine().read_cache().prefetch_opened(*file.cached);
 }
 

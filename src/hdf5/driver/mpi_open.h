@@ -14,8 +14,7 @@ namespace forebay::hdf5 {
 // with its name; another group of ranks writes it (EBUSY, EEXIST).
 [[nodiscard]] Status open_file(MpiFile& file, const char* name, unsigned flags);
 
-// Joins the caches of several nodes that have opened a file for reading, if all read it through their caches.
-// Collective; does not change the outcome of the open.
+// Joins several nodes' caches if all ranks read the file through their caches. Collective; does not affect the open.
 void join_peers(MpiFile& file) noexcept;
 void leave_peers(MpiFile& file) noexcept;
 

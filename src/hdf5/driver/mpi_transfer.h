@@ -8,8 +8,7 @@
 
 namespace forebay::hdf5 {
 
-// The arguments of a vector call. From the first H5FD_MEM_NOLIST on the type repeats, and from the first size of 0 on
-// the size repeats (HDF5 reference manual, H5FDwrite_vector).
+// A vector call's arguments. From H5FD_MEM_NOLIST on the type repeats, from size 0 the size (manual, H5FDwrite_vector).
 struct PieceVector {
     std::uint32_t count;
     const H5FD_mem_t* types;
@@ -35,8 +34,8 @@ struct PieceVector {
 
 [[nodiscard]] Status read_pieces(MpiFile& file, const PieceVector& vector, void* buffers[]);
 
-// HDF5 writes metadata in collective calls, some metadata on each rank. A failed rank would keep the others waiting. So
-// the next flush or close reports the failure on all ranks. With `together` all ranks learn it at once.
+// HDF5 writes metadata in collective calls, some on each rank. A failed rank would keep the others waiting, so the next
+// flush or close reports the failure on all ranks. With `together` all ranks learn it at once.
 [[nodiscard]] Status write_pieces(MpiFile& file, const PieceVector& vector, const void* const buffers[], bool together);
 
 }   // namespace forebay::hdf5

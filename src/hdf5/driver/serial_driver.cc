@@ -43,7 +43,6 @@ std::optional<bool> locks_may_be_missing() {
     return std::nullopt;
 }
 
-// What the library keeps of H5Pset_object_flush_cb (H5F_object_flush_t).
 struct ObjectFlush {
     H5F_flush_cb_t function = nullptr;
     void* data = nullptr;
@@ -54,7 +53,7 @@ void read_access_list(hid_t list, SerialFile& file) {
     else host().H5Pget(list, "ignore_disabled_file_locks", &file.ignore_disabled_locks);
     if (list != *host().H5P_LST_FILE_ACCESS_ID_g && host().H5Pexist(list, "family_to_single") > 0)
         host().H5Pget(list, "family_to_single", &file.family_to_single);
-    // H5Pset_page_buffer_size; H5Pset_object_flush_cb, whose function would be called in a flush that nobody asked for.
+    // H5Pset_page_buffer_size; H5Pset_object_flush_cb, whose function a flush by forebay would call.
     std::size_t page_buffer_bytes = 0;
     ObjectFlush flush;
     host().H5Pget(list, "page_buffer_size", &page_buffer_bytes);
@@ -79,8 +78,7 @@ Status admit(stage::Engine& engine, const char* name, unsigned flags, bool pause
     return (flags & H5F_ACC_TRUNC) != 0 ? engine.leftovers().admit_emptying(name) : Status::ok();
 }
 
-// Instead of `open_target`, for a small file whose attributes this process keeps (docs/read-cache.md, "Attribute
-// leases"). Null: the file has to be opened.
+// For a small file whose attributes this process keeps (docs/read-cache.md, "Attribute leases"). Null: open the file.
 std::shared_ptr<cache::LeasedFile> open_leased(SerialFile& file, const char* name, unsigned flags, hid_t list) {
     constexpr unsigned kOthers = H5F_ACC_RDWR | H5F_ACC_TRUNC | H5F_ACC_EXCL | H5F_ACC_CREAT | H5F_ACC_SWMR_WRITE |
                                  H5F_ACC_SWMR_READ;
@@ -135,7 +133,6 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         const bool swmr = (flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0;
         if (swmr && !open.aside) open.aside = ledger::AsideReason::kSwmr;
         OpenFiles::get().add(file->library, file->open);
-        // Last of all: from here on nothing refuses it any more.
         const auto prepare = [&]() -> Status {
             if ((flags & H5F_ACC_TRUNC) != 0) FOREBAY_TRY(io::empty(*open.descriptor, open.path));
             return engine->leftovers().forget_before(open.identity, name, true);
@@ -152,11 +149,11 @@ herr_t driver_close(H5FD_t* file) {
     return guard("driver_close", [&]() -> herr_t {
         const std::unique_ptr<SerialFile> self(as_file<SerialFile>(file));
         const std::shared_ptr<OpenFile> open = self->open;
-        bool left = false;   // bytes of it are in the log only, or still on their way to it
-        bool done = false;   // all of it is in the file, and nothing of this process uses the file any more
+        bool left = false;   // bytes of it are still in the log only
+        bool done = false;   // all of it is in the file, and no handle of this process has the file open
         if (open->file != nullptr) {
-            // HDF5 frees the file even if this fails, and a second close of the identifier would then use
-            // freed memory. So the failure is kept, and the callback of the connector that led here reports it.
+            // HDF5 frees the file even after a failure, and a second close would use freed memory. The connector
+            // reports it.
             const bool locked = self->locked != Locked::kNot;
             const auto [closed, deferred] = open->file->close([descriptor = open->descriptor, identity = open->identity,
                                                                locked](stage::Ended ended) {
@@ -172,10 +169,9 @@ herr_t driver_close(H5FD_t* file) {
                    open->file->engine().files().find(open->identity) == nullptr;
         }
         open->file.reset();
-        // Another handle may hold the descriptor a little longer, and the lock with it. Of a file that could not be
-        // closed the engine does so to the end of the process: nobody else is to write it before the log was brought
-        // home. A thread that has drained the last of it may not have let go of it, but does nothing with it any more;
-        // were it to close it, the program could lose a lock that it has taken since (fcntl(2), F_SETLK).
+        // Another handle may hold the descriptor a little longer, and the lock with it. The engine keeps a file that
+        // could not be closed: other processes must not write it before they recover its log. A drain thread may still
+        // hold the descriptor, unused. Were it to close it, the program could lose a later lock (fcntl(2), F_SETLK).
         if (self->locked != Locked::kNot && !left) (void)open->descriptor->lock(LOCK_UN);
         close_kept_descriptors(open->identity);
         const int error = done || open->descriptor.use_count() == 1 ? open->descriptor->close()
@@ -233,7 +229,6 @@ herr_t driver_get_handle(H5FD_t* file, hid_t, void** handle) {
     });
 }
 
-// A read from the file itself, or a write to it, has failed as it would have natively, and is told as sec2 tells it.
 void push_transfer_error(const char* function, const OpenFile& file, const Status& failed, bool reading,
                          haddr_t address, std::size_t size_bytes, const void* buffer) {
     const hid_t* const minor = reading ? host().H5E_READERROR_g : host().H5E_WRITEERROR_g;
@@ -292,8 +287,7 @@ herr_t driver_flush(H5FD_t* file, hid_t, hbool_t closing) {
         SerialFile& self = self_of(file);
         const OpenFile& open = *self.open;
         if (closing || open.file == nullptr || CallScope::kind() == CallKind::kObjectFlush) return 0;
-        // HDF5 also flushes in the middle of closing, and a failure there leaves the file half closed. So it
-        // is kept, and reported by the callback of the connector, flush or close, that led here.
+        // HDF5 also flushes in a close, which a failure would leave half done. So the connector's callback reports it.
         Status committed = open.file->commit();
         if (!committed) CallScope::keep_failure(self.open, OpenFile::During::kFlush, std::move(committed));
         return 0;

@@ -12,7 +12,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Drops the logs that dead processes have left of a file that was emptied, also that of a process that died since.
+// Drops the logs that dead processes have left of a file that was emptied, also logs left since the open.
 bool give_up_leftovers(const char* function, const OpenFile& file, stage::Engine& engine) {
     const Status forgotten = engine.leftovers().forget_before(file.identity, file.path, true);
     if (!forgotten) push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, forgotten.message().c_str());
@@ -76,7 +76,6 @@ file::ProgramFile* attached(const char* function, SerialFile& file, std::functio
     target.prepare = std::move(prepare);
     target.leased = std::move(file.leased);
     if (file.by_lease) target.known_as = open.identity;
-    // This process sees its own writes in any case.
     const bool own = !target.writable && engine->files().find(open.identity) != nullptr;
     const Opening opening{file.emptied, file.locked, file.holds_lock};
     const Status forwarded = own ? Status::ok() : forward(target, engine->options(), open, opening);

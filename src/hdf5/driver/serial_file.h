@@ -1,8 +1,6 @@
-// One open of a file by one process: what HDF5 holds a pointer to, from the serial driver's `open` to its `close`.
+// One open of a file by one process. HDF5 holds a pointer to it from the serial driver's `open` to its `close`.
 //
-// The first call that needs the file's content attaches the file to the engine. Before that the file gets the bytes
-// that deferred closes and dead processes have left. The functions put their failure on HDF5's error stack, under the
-// name `function`. Thread-safety: HDF5 calls one file from one thread at a time.
+// The functions put their failure on HDF5's error stack, under the name `function`. Thread-safety: as HDF5's.
 #pragma once
 
 #include <atomic>
@@ -19,7 +17,7 @@ namespace forebay::hdf5 {
 
 struct SerialFile : DriverFile {
     Locked locked = Locked::kNot;
-    // Whether it is locked for writing. Objects that outlive this handle share it.
+    // True while it is locked for writing. Objects that outlive this handle share it.
     std::shared_ptr<std::atomic<bool>> holds_lock = std::make_shared<std::atomic<bool>>(false);
     bool ignore_disabled_locks = false;
     bool family_to_single = false;               // set by h5repart
@@ -32,18 +30,15 @@ struct SerialFile : DriverFile {
     bool shown = false;   // reads return the last flush of another program (wire/snapshot_file.h)
 };
 
-// Waits until deferred closes of the file, in this process or another one, have ended. Called before the file is locked
-// and before its bytes are read or lost. Not called by the open itself: HDF5 opens a file that it is to empty twice,
-// and closes the first handle unused. False: the file must not be used.
+// Waits until deferred closes of the file, in this process or another one, have ended. Call it before the file is
+// locked, read or emptied, but not at the open: HDF5 may close that handle unused. False: do not use the file.
 [[nodiscard]] bool await_closed(const char* function, SerialFile& file, stage::Engine& engine);
 
-// Recovers the file from logs of dead processes. Called before the file is read, and once it is locked if HDF5 locks
-// it: a process may have died while this one waited for its lock. False: the file must not be used. Blocks until the
-// file is recovered.
+// Recovers the file from logs of dead processes, and blocks until that is done. Call it before the file is read, and
+// after HDF5 locks it: a process may have died while this one waited for its lock. False: the file must not be used.
 [[nodiscard]] bool see_leftovers(const char* function, SerialFile& file, stage::Engine& engine);
 
-// Attaches the file to the engine, once, and returns it; null: it failed. `prepare`: as in stage::OpenTarget. Blocks as
-// the two functions above do.
+// Attaches the file to the engine, once; null on failure. `prepare`: as in stage::OpenTarget. Blocks as those above.
 [[nodiscard]] file::ProgramFile* attached(const char* function, SerialFile& file, std::function<Status()> prepare = {});
 
 }   // namespace forebay::hdf5

@@ -17,16 +17,15 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Whether the file is attached, and reads return the last flush of a client that writes it. The client's lock does not
-// guard that state of the file.
+// True if reads return the last flush of a client that writes the file. The client's lock does not guard that state.
 bool shown(const char* function, SerialFile& file) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (file.open->writable || engine == nullptr || !engine->options().options.forwards()) return false;
     return attached(function, file) != nullptr && file.shown;
 }
 
-// A client of the staging server has the file locked, or the server after it, until the bytes that were written are in
-// the file. Others wait for that, as they do for programs that stage by themselves.
+// A client of the staging server, and then the server, has the file locked until the written bytes are in the file.
+// Others wait for that, as they do for programs that stage by themselves.
 enum class Got : std::uint8_t { kNothing, kLock, kLastFlush };
 Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, int operation) {
     constexpr std::chrono::seconds kUnlocks{2};   // for a client to end its lock after the server has closed the file
@@ -54,7 +53,7 @@ Got lock_beside_clients(const char* function, SerialFile& file, Locked wanted, i
     return Got::kNothing;
 }
 
-// Locks with flock as sec2 does. A file system without locks is no error if the user has said so.
+// Locks with flock as sec2 does. A file system without locks is no error if the user allows that.
 herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hid_t* minor, const char* doing) {
     if (file.by_lease) return 0;   // the leased bytes stay as they are, even if the file is written
     const int operation = wanted == Locked::kForWriting   ? LOCK_EX | LOCK_NB
@@ -76,8 +75,7 @@ herr_t lock_file(const char* function, SerialFile& file, Locked wanted, const hi
         errno = 0;
         return 0;
     }
-    // A file that this process could not close keeps its lock. It may be read; an open for writing is told why it must
-    // not be written.
+    // A file that this process could not close keeps its lock. It may be read; an open for writing gets the reason.
     if (error == EWOULDBLOCK)
         if (const std::shared_ptr<stage::Engine> engine = Session::get().engine(); engine != nullptr)
             if (const auto known = engine->files().find(file.open->identity);

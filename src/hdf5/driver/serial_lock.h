@@ -1,9 +1,8 @@
-// The `lock` and `unlock` callbacks of the serial driver: flock(2) as HDF5's sec2 driver does it, also beside clients
-// of a staging server.
+// The `lock` and `unlock` callbacks of the serial driver: flock(2) as in sec2, also beside clients of a staging server.
 //
-// A file that a client of the staging server writes is locked by the client. A reader then reads the client's last
-// flush without a lock, and a writer waits for a bounded time until the client and the server are done with the file.
-// Thread-safety: HDF5 calls one file from one thread at a time. Blocks on deferred closes, recovery and the server.
+// A client that writes a file through the server has it locked. A reader then reads the client's last flush without a
+// lock, and a writer waits for a bounded time until client and server are done. Thread-safety: HDF5 calls one file from
+// one thread at a time. Blocks on deferred closes, recovery and the server.
 #pragma once
 
 #include "hdf5/host/host.h"

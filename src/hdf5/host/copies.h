@@ -1,6 +1,5 @@
-// The copies of the plugin that serve other HDF5 libraries of the process (plugin.cc).
-//
-// The first copy loads the others. HDF5 and dlopen find it by its path. Any thread. Blocks while a copy is loaded.
+// The copies of the plugin that serve other HDF5 libraries of the process (plugin.cc). The first copy loads the others.
+// HDF5 and dlopen find it by its path. Any thread. Blocks while a copy is loaded.
 #pragma once
 
 #include <vector>

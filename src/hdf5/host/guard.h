@@ -19,7 +19,6 @@ void push_error(const char* function, const hid_t* major, const hid_t* minor, co
 // Pushes "`doing`, errno = 2, error message = 'No such file or directory'", in the words of sec2.
 void push_errno(const char* function, const hid_t* major, const hid_t* minor, const char* doing, int error) noexcept;
 
-// Returns the failure's errno, or one that matches its code.
 [[nodiscard]] int error_number(const Status& failure) noexcept;
 
 // Restores the calling thread's error stack after calls into the host, each of which clears the stack.
@@ -36,8 +35,8 @@ class ErrorStackKeeper {
     hid_t stack_;
 };
 
-// Returns true if the thread's current HDF5 call failed to open a file. Every call begins with an empty stack. So a
-// connector sees this only while HDF5 searches its plugin path for a connector that can read the file.
+// True if the thread's current HDF5 call failed to open a file. Every call begins with an empty stack, so a connector
+// sees this only while HDF5 searches its plugin path for one that can read the file.
 [[nodiscard]] bool is_search_after_failure() noexcept;
 
 class QuietErrors {

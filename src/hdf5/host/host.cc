@@ -24,8 +24,8 @@ void* pin_library(const void* caller) {
     return is_program ? dlopen(nullptr, RTLD_LAZY) : dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-// Finds a variable as the library itself uses it. The library uses a program's own copy of the variable, made at load,
-// if the program names it. Another HDF5 library, which the program does not link, keeps its own variable.
+// Finds a variable as the library itself uses it: a program's own copy, made at load, if the program names the
+// variable. An HDF5 library that the program does not link keeps its own.
 void* find_variable(void* library, const Host& host, const char* name) {
     void* const own = dlsym(library, name);
     if (own == nullptr || dlsym(RTLD_DEFAULT, "H5get_libversion") != reinterpret_cast<void*>(host.H5get_libversion))

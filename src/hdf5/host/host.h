@@ -1,11 +1,10 @@
 // The host: the HDF5 library that loaded this plugin, called through a table of function pointers.
 //
-// The plugin is linked with no libhdf5. A process may hold several: a Python wheel brings its own, renamed and loaded
-// with local visibility. The host is the library whose code called H5PLget_plugin_info, and the plugin looks up every
-// HDF5 function and variable there. A copy of the plugin serves one host for the life of the process; plugin.cc serves
-// others. Names are those of the HDF5 reference manual (H5PL, H5VL, H5FD, H5P, H5E).
-// Ownership: the table is static; the library is never unloaded. Thread-safety: `bind_host` runs once, under the lock
-// of plugin.cc; then the table is constant. Blocking: dlopen and dlsym at binding only.
+// The plugin is linked with no libhdf5, because a process may hold several: a Python wheel brings its own, renamed and
+// loaded with local visibility. The host is the library whose code called H5PLget_plugin_info. A copy of the plugin
+// serves one host for the life of the process (plugin.cc). Names are those of the HDF5 reference manual (H5PL, H5VL,
+// H5FD, H5P, H5E). Ownership: the table is static; the library is never unloaded. Thread-safety: `bind_host` runs once,
+// under the lock of plugin.cc; then the table is constant. Blocking: dlopen and dlsym at binding only.
 #pragma once
 
 #include <H5FDdevelop.h>
@@ -16,8 +15,7 @@
 
 #include "base/status.h"
 
-// Constants such as H5F_ACC_RDWR call into the library through these two macros. Inside a callback the library is
-// initialised, and the plugin must not refer to it by name.
+// Constants such as H5F_ACC_RDWR would call into the library by name through these. A callback needs no initialisation.
 #undef H5CHECK
 #define H5CHECK
 #undef H5OPEN
@@ -93,12 +91,10 @@ struct Host {
 
     unsigned major_version = 0, minor_version = 0, release = 0;
 
-    // The identifier of a built-in driver, from a function in 1.14 and a variable since 2.0. H5I_INVALID_HID: the
-    // library lacks it. Ask for the parallel drivers only once MPI runs.
+    // The identifier of a built-in driver, or H5I_INVALID_HID. Ask for the parallel drivers only once MPI runs.
     [[nodiscard]] hid_t sec2() const;
     [[nodiscard]] hid_t subfiling() const;
     [[nodiscard]] hid_t mpio() const;
-    // A symbol of the library or of one that it needs; null if there is none.
     [[nodiscard]] void* find_symbol(const char* name) const noexcept;
 
     using DriverInit = hid_t (*)();
@@ -114,7 +110,7 @@ struct Host {
 [[nodiscard]] const void* library_base(const void* address) noexcept;
 
 // Binds the library that holds the code at `caller`. kUnsupported: too old, too new, or without one of the functions.
-// kInternal: not found. An HDF5 may be linked statically into a program that does not export its symbols.
+// kInternal: not found, perhaps because a program links HDF5 statically and does not export its symbols.
 [[nodiscard]] Status bind_host(const void* caller);
 
 }   // namespace forebay::hdf5

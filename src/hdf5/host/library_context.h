@@ -1,10 +1,9 @@
 // A context of HDF5's own for one call beneath.
 //
 // HDF5 reads the transfer list of a program's call once, keeps the values in the call's context, and writes into the
-// list when the call returns. A transfer with another list needs a context of its own. Then two parts of one call may
-// have two lists, and a list can be closed when its part has ended. The new context inherits how objects are wrapped.
-// Ownership: ends with its scope; the lists used in it must live until then. Thread-safety: as HDF5's. Source: HDF5
-// reference manual, H5VLstart_lib_state (1.14), H5VLopen_lib_context (2.0).
+// list when the call returns. So a part of a call with another list needs a context of its own. It inherits how objects
+// are wrapped. Ownership: ends with its scope; the lists used in it must live until then. Thread-safety: as HDF5's.
+// Source: HDF5 reference manual, H5VLstart_lib_state (1.14), H5VLopen_lib_context (2.0).
 #pragma once
 
 namespace forebay::hdf5 {
@@ -16,7 +15,6 @@ class LibraryContext {
     LibraryContext(const LibraryContext&) = delete;
     LibraryContext& operator=(const LibraryContext&) = delete;
 
-    // Returns false if HDF5 could not make a context; its error stack holds the reason.
     [[nodiscard]] bool is_open() const noexcept { return open_; }
     [[nodiscard]] static bool available();
 

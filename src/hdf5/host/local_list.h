@@ -1,10 +1,9 @@
 // Handles file access lists with mpio without the other processes of their communicator.
 //
-// HDF5 duplicates the communicator when such a list is read, copied or set, and all processes must do that together.
-// Where one of them may not know forebay (file/launch.h), this code reads and stores the property with the library's
-// inner functions, which call no callback. An open with mpio leaves the hints that MPI has used in its list. The next
-// open hands them to MPI, and all processes must agree on them, so they are carried over from the copy.
-// Thread-safety: as HDF5's. No call blocks.
+// HDF5 duplicates the communicator when such a list is read, copied or set, which is collective. One process may not
+// know forebay (file/launch.h). So this code reads and stores the property with the library's inner functions, which
+// call no callback. An open with mpio leaves the hints that MPI has used in its list, and all processes must agree on
+// them at the next open. So they are carried over from the copy. Thread-safety: as HDF5's. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +13,13 @@
 
 namespace forebay::hdf5 {
 
-// The list's own communicator, as bytes; the list keeps it. kUnsupported: this library hides its inner functions;
-// kUnavailable: the list has no communicator.
+// As bytes; the list keeps it. kUnsupported: the library hides its inner functions; kUnavailable: it has none.
 [[nodiscard]] Result<std::uint64_t> peek_communicator(hid_t file_access_list);
 
 // Returns a copy that shares the original's communicator, and that the original must outlive. Negative: it failed.
 [[nodiscard]] hid_t copy_locally(hid_t file_access_list);
-// Closes such a copy without its communicator.
 void close_local_copy(hid_t copy);
 
-// Copies the hints (MPI's info object) of one list into another.
 void carry_hints(hid_t from, hid_t to);
 
 }   // namespace forebay::hdf5

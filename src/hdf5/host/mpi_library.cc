@@ -27,7 +27,6 @@ void* find_function(const char* name) {
     return host().find_symbol(name);
 }
 
-// Returns "mpich" or "openmpi".
 Result<std::string> implementation() {
     using GetLibraryVersion = int (*)(char*, int*);
     const auto get = reinterpret_cast<GetLibraryVersion>(host().find_symbol(kVersionFunction));

@@ -1,7 +1,7 @@
-// Loads the library for the MPI of this process (src/mpi) at the first need.
+// Loads the library for the MPI of this process (src/mpi) at the first need. Never initialises MPI.
 //
-// The MPI is that of the host's libhdf5, known by its answer to MPI_Get_library_version. The library lies beside the
-// plugin, in the build tree and when installed. Thread-safety: any thread; one of them loads it. Never initialises MPI.
+// The host's libhdf5 brings the MPI, known by its answer to MPI_Get_library_version. The library lies beside the
+// plugin, in the build tree and when installed. Thread-safety: any thread; one of them loads it.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,12 @@ namespace forebay::hdf5 {
 // kUnsupported: an unknown MPI, or a host without one; kNotFound: no library; kUnavailable: cannot load it.
 [[nodiscard]] Result<const file::MpiAdapter*> mpi_adapter();
 
-// Returns the processes of a file access list's communicator. Local, unlike each call that returns a communicator.
+// The processes of a file access list's communicator. Local, unlike each call that returns a communicator.
 // kUnsupported: the library hides it, or MPI_COMM_WORLD is missing; kUnavailable: the list has no communicator.
 [[nodiscard]] Result<file::Membership> members_of(hid_t file_access_list, const file::MpiAdapter& adapter);
 
-// The processes that open a file, and their communicator. It is a duplicate of the file access list's and ends with the
-// team. HDF5 gets it too, because each duplicate costs all processes several messages. Only the program's thread uses
-// it.
+// The processes that open a file, and a duplicate of the file access list's communicator, which ends with the team.
+// HDF5 gets it too, because each duplicate costs all processes several messages. Only the program's thread uses it.
 struct OfferedTeam {
     std::shared_ptr<file::Team> team;
     std::uint64_t communicator = 0;   // no MPI has larger handles

@@ -1,8 +1,8 @@
 // The plugin's entry points for HDF5, and the service for a second libhdf5 of one process.
 //
-// HDF5 asks H5PLget_plugin_info for the connector's class. The return address lies in the library that asks. This copy
+// HDF5 asks H5PLget_plugin_info for the connector's class; the return address lies in the library that asks. This copy
 // of the plugin binds the first such library. Any other one (h5py and PyTables each bring their own) gets a copy: the
-// plugin's file is loaded from memory, and so has its own variables. The copies share only the count of pauses.
+// plugin's file, loaded from memory, with its own variables. The copies share only the count of pauses.
 
 #include <H5PLextern.h>
 #include <dlfcn.h>
@@ -65,8 +65,7 @@ Status fill_with_plugin(int target, const std::string& path) {
     return done;
 }
 
-// Loads a copy of this plugin with variables of its own. The descriptor stays open: the loader compares libraries by
-// name and inode, so the name /proc/self/fd/N must not be used again.
+// The descriptor stays open: the loader compares by name and inode, so /proc/self/fd/N must not be used again.
 Result<void*> load_copy() {
     Dl_info self{};
     if (dladdr(reinterpret_cast<const void*>(&load_copy), &self) == 0)
@@ -119,8 +118,8 @@ const void* info_for(const void* caller) {
     return copy.info_for(caller);
 }
 
-// Runs after all exit handlers, HDF5's included, at every end of the process but _exit, abort and signals. Each copy of
-// the plugin has its own. Must not call HDF5 or MPI.
+// Runs after all exit handlers, HDF5's included, unless _exit, abort or a signal ends the process. Must not call HDF5
+// or MPI.
 [[gnu::destructor]] void end_of_process() { Session::get().end_of_process(); }
 
 }   // namespace
@@ -136,7 +135,6 @@ std::vector<void*> loaded_copies() {
 
 }   // namespace forebay::hdf5
 
-// The first copy asks another copy through this function.
 extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_info_for(const void* caller) {
     try {
         return forebay::hdf5::info_for(caller);
@@ -146,7 +144,6 @@ extern "C" __attribute__((visibility("default"))) const void* forebay_plugin_inf
     }
 }
 
-// The first copy passes its count of pauses.
 extern "C" __attribute__((visibility("default"))) void forebay_plugin_use_pause_count(void* count) {
     forebay::hdf5::use_pause_count(*static_cast<forebay::hdf5::PauseCount*>(count));
 }
