@@ -3,12 +3,16 @@
 import importlib.machinery
 import importlib.util
 import json
+import math
+import os
 import sys
+from pathlib import Path
 
 import pytest
 from connector_environment import ROOT
 
 sys.path[:0] = [str(ROOT / "evaluation"), str(ROOT / "bench")]
+import growth
 import page
 from cases import Setting
 from cells import Cell, Outcome, Section, run_cell
@@ -148,3 +152,40 @@ def test_failed_and_missing_tests_of_the_interface_are_counted(tmp_path):
     report.write_text(f"<testsuite>{cases}</testsuite>")
     counts = counts_in(report)
     assert (counts.passed, counts.failed, counts.skipped) == (1, ["b"], 1)
+
+
+def test_the_slope_of_a_cost_gives_its_verdict():
+    sizes = [10, 100, 1000, 10_000, 100_000]
+
+    def curve(cost) -> growth.Curve:
+        return growth.Curve("ns", {size: cost(size) for size in sizes})
+
+    assert curve(lambda size: 7).slope == pytest.approx(0) and curve(lambda size: 7).verdict == "flat"
+    assert curve(lambda size: 3 * size**0.2).slope == pytest.approx(0.2)
+    assert curve(lambda size: math.log(size)).verdict == "logarithmic"
+    assert curve(lambda size: 1000 + size / 10).slope > 0.5 and "grows" in curve(lambda size: 1000 + size / 10).verdict
+    assert curve(lambda size: size**-0.5).verdict == "falls"
+    assert growth.Curve("ns", {10: 4}).verdict == "flat" and growth.Curve("ns", {10: 0, 100: 0}).slope == 0
+
+
+@pytest.mark.slow
+def test_growth_is_measured_along_each_axis(tmp_path):
+    folders = {name: tmp_path / name for name in ("target", "staging")}
+    for folder in folders.values():
+        folder.mkdir()
+    places = Places(
+        Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench", Path(os.environ["FOREBAY_PLUGIN_DIR"]), None, **folders
+    )
+    sizes = {name: (70, 140) if name == "extents in the index" else (2, 4) for name in growth.AXES}
+    sizes |= {"replicas": (100, 110), "units of a replica": (4, 8)}
+    section = growth.growth(Setting(places, 1, 0, 0, lambda text: None, tmp_path / "page"), True, sizes)
+    assert [one.failures for one in section.failed] == []
+    named = [table[0][0] for table in section.tables]
+    reasons = [note.split(":")[0] for note in section.notes]  # of axes that this machine cannot measure
+    assert sorted([*named, *reasons]) == sorted(growth.AXES) and "files, one at a time" in named
+    for table in section.tables:
+        assert len(table) > 2 and all(len(row) == len(table[0]) for row in table)
+    compared = {one.name: one.compared_bytes for one in section.outcomes}
+    assert compared["files, one at a time"] == 2 * (2 + 4) * 4096 and compared["scattered writes"] == 2 * (2 + 4) * 64
+    assert not any(folders["staging"].iterdir()) and not any(folders["target"].iterdir())
+    assert "÷ native" in page.markdown(tmp_path / "page", "run", {}, [section])
