@@ -30,6 +30,16 @@ UNIT = 256 << 10  # of the read cache
 CACHE_ON = {"FOREBAY_READ_CACHE": "on"}
 
 
+def slope_of(costs: Mapping[int, float]) -> float:
+    """The slope of log cost over log size, by least squares, in the upper half of the sizes; 0 for one size."""
+    points = [(math.log(size), math.log(max(cost, LEAST_COST))) for size, cost in sorted(costs.items())]
+    middle = (points[0][0] + points[-1][0]) / 2
+    points = [point for point in points if point[0] > middle - 1e-6 or point in points[-2:]]
+    mean_x, mean_y = (sum(values) / len(points) for values in zip(*points))
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+
+
 @dataclass
 class Curve:
     """A cost by size. `native` is the same cost of native HDF5, or of the operating system's call."""
@@ -40,13 +50,8 @@ class Curve:
 
     @property
     def slope(self) -> float:
-        """The slope of log cost over log size, by least squares, in the upper half of the sizes; 0 for one size."""
-        points = [(math.log(size), math.log(max(cost, LEAST_COST))) for size, cost in sorted(self.costs.items())]
-        middle = (points[0][0] + points[-1][0]) / 2
-        points = [point for point in points if point[0] > middle - 1e-6 or point in points[-2:]]
-        mean_x, mean_y = (sum(values) / len(points) for values in zip(*points))
-        spread = sum((x - mean_x) ** 2 for x, _ in points)
-        return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+        """The slope of the cost."""
+        return slope_of(self.costs)
 
     @property
     def verdict(self) -> str:
@@ -82,14 +87,23 @@ class Axis:
 
     def table(self) -> list[Sequence[str]]:
         """Returns the table of the axis, a row for each curve."""
-        rows: list[Sequence[str]] = [[self.name, *(f"{size:,}" for size in self.sizes), "÷ native", "slope", "verdict"]]
+        rows: list[Sequence[str]] = [
+            [self.name, *(f"{size:,}" for size in self.sizes), "÷ native", "native slope", "slope", "verdict"]
+        ]
         for what, curve in self.curves.items():
             costs = [curve.costs.get(size) for size in self.sizes]
             last = max(curve.costs)
-            ratio = f"{curve.costs[last] / curve.native[last]:.2f}" if curve.native.get(last) else "–"
+            native = ["–", "–"]
+            if curve.native.get(last):
+                native = [f"{curve.costs[last] / curve.native[last]:.2f}", f"{slope_of(curve.native):.2f}"]
             shown = ["–" if cost is None else f"{cost:,.{0 if cost >= 100 else 2}f}" for cost in costs]
-            rows.append([what, *shown, ratio, f"{curve.slope:.2f}", curve.verdict])
+            rows.append([what, *shown, *native, f"{curve.slope:.2f}", self.verdict(what, curve)])
         return rows
+
+    def verdict(self, what: str, curve: Curve) -> str:
+        """Returns the curve's verdict, with the cause of a growth."""
+        cause = CAUSES.get((self.name, what), "")
+        return f"{curve.verdict}: {cause}" if cause and "grows" in curve.verdict else curve.verdict
 
     def remove_folders(self) -> None:
         """Removes all that the runs have left."""
@@ -168,6 +182,8 @@ def files(axis: Axis, *more: str) -> None:
         for key, what in (names | {"open_s": "open and close"}).items():
             if key in found[FOREBAY].figures:
                 axis.add(what, "µs", size, *(1e6 * found[mode].figures[key] / size for mode in (FOREBAY, NATIVE)))
+        cpu_costs = (1e6 * found[mode].figures["cpu_s"] / size for mode in (FOREBAY, NATIVE))
+        axis.add("a file, processor time", "µs", size, *cpu_costs)
         peaks = (found[mode].anonymous_peak_bytes / MIB for mode in (FOREBAY, NATIVE))
         axis.add("memory of the process", "MiB", size, *peaks)
 
@@ -192,7 +208,7 @@ def ranks(axis: Axis) -> None:
         return one.figures
 
     mpiexec(1)  # or fails with a reason
-    with slow_target(axis.places, bandwidth="16MiB/s") as slow:
+    with slow_target(axis.places, bandwidth="8MiB/s") as slow:
         for size in axis.sizes:
             found = {mode: one_run(mode, size, axis.places.target) for mode in axis.in_turns()}
             for what, key, scale, unit in (
@@ -201,12 +217,11 @@ def ranks(axis: Axis) -> None:
                 ("H5Fclose", "close_s", 1e3, "ms"),
             ):
                 axis.add(what, unit, size, *(scale * found[mode][key] for mode in (FOREBAY, NATIVE)))
-            if size > 1:
-                slowly = one_run(FOREBAY, size, slow.mounted)
-                able_s = slowly["close_s"] * min(size - 1, cores)
-                axis.add(
-                    "ranks that wait for the drain", "% of processors", size, 100 * slowly["waiting_cpu_s"] / able_s
-                )
+            if size > 1:  # beyond a close that need not wait
+                slowly, fast = one_run(FOREBAY, size, slow.mounted), found[FOREBAY]
+                cpu_s, wait_s = (slowly[key] - fast[key] for key in ("waiting_cpu_s", "close_s"))
+                share = 100 * max(0, cpu_s) / max(LEAST_COST, wait_s * min(size - 1, cores))
+                axis.add("ranks that wait for the drain", "% of processors", size, share)
 
 
 def make_sparse(path: Path, size_bytes: int) -> None:
@@ -331,6 +346,23 @@ def leftovers(axis: Axis) -> None:
 
 
 # ---- the section -----------------------------------------------------------------------------------------------------
+
+_CACHES = "misses of the processor's caches, as in the native call"
+_EACH = "one look at each"
+CAUSES = {
+    ("extents in the index", "staged write, new, ns"): _CACHES,
+    ("extents in the index", "staged write, over, ns"): _CACHES,
+    ("extents in the index", "read of a staged piece, ns"): _CACHES,
+    ("extents in the index", "while all wait to drain: read, ns"): _CACHES,
+    ("extents in the index", "while all wait to drain: write, ns"): _CACHES,
+    ("extents in the index", "commit of all, each, ns"): _CACHES,
+    ("files open together", "memory of the process, MiB"): "HDF5's caches of each file",
+    ("ranks", "H5Fcreate, ms"): "collective steps, which spin on shared processors",
+    ("ranks", "H5Fclose, ms"): "collective steps, which spin on shared processors",
+    ("replicas", "first open of a process, system calls"): f"{_EACH} replica, to count the cache",
+    ("leftovers of dead processes", "first file of a process, system calls"): f"{_EACH} directory",
+    ("leftovers of dead processes", "first open, with recovery, system calls"): f"{_EACH} log",
+}
 
 # Each axis: its measurement, and its sizes in a quick and in a whole run.
 AXES: dict[str, tuple[Callable[[Axis], None], Sequence[int], Sequence[int]]] = {
