@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from figures import LEAST_COST
+
 COLOURS = {"native": "#8a8f98", "forebay": "#1f77b4", "asked for": "#d9c27a", "writes": "#c0504d", "reads": "#4f9d69"}
 _PANEL_INCHES, _GROUP_INCHES = (4.2, 3.2), 0.6
 _LABEL_CHARACTERS = 14  # longer labels are slanted
-LEAST_COST = 1e-9  # a smaller cost has no logarithm
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -170,6 +171,17 @@ def _run(
     staged_of_file = _staged_of_file(stats) if mode == FOREBAY else {}
     stats.unlink(missing_ok=True)
     return Run(figures, wall_s, cpu_s, output, counters, peak, staged_of_file)
+
+
+def system_calls(places: Places, command: Sequence[str], settings: Mapping[str, str] | None = None) -> int:
+    """Returns the system calls of a run with forebay, all threads. Waits for other threads do not count."""
+    if shutil.which("strace") is None:
+        raise NotMeasured("there is no strace")
+    summary = places.staging / "system-calls"
+    traced = ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", str(summary)]
+    run(places, FOREBAY, [*traced, *command], settings=settings)
+    lines = re.findall(r"^\s*(\d+) (\w+)$", summary.read_text(), re.MULTILINE)
+    return sum(int(calls) for calls, name in lines if name not in ("futex", "total"))
 
 
 def _json_of(output: str) -> dict:

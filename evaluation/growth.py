@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import re
 import shutil
@@ -21,44 +20,30 @@ from tempfile import mkdtemp
 
 from cases import MIB, Setting, in_turns
 from cells import Outcome, Section
-from plots import LEAST_COST, save_growth
-from reading import CLOCK_BEHIND
-from runs import FOREBAY, NATIVE, BenchError, NotMeasured, Places, Run, mpiexec, require_staging, run, slow_target
+from figures import LEAST_COST, slope_of
+from plots import save_growth
+from reading import CLOCK_BEHIND, HITS, make_sparse
+from runs import FOREBAY, NATIVE, BenchError, NotMeasured, Run, mpiexec, require_staging, run, slow_target, system_calls
 
 FLAT, LOGARITHMIC = 0.1, 0.25  # slopes below these
 UNIT = 256 << 10  # of the read cache
 CACHE_ON = {"FOREBAY_READ_CACHE": "on"}
 
 
-def slope_of(costs: Mapping[int, float]) -> float:
-    """The slope of log cost over log size, by least squares, in the upper half of the sizes; 0 for one size."""
-    points = [(math.log(size), math.log(max(cost, LEAST_COST))) for size, cost in sorted(costs.items())]
-    middle = (points[0][0] + points[-1][0]) / 2
-    points = [point for point in points if point[0] > middle - 1e-6 or point in points[-2:]]
-    mean_x, mean_y = (sum(values) / len(points) for values in zip(*points))
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
-
-
 @dataclass
 class Curve:
     """A cost by size. `native` is the same cost of native HDF5, or of the operating system's call."""
 
-    unit: str
     costs: dict[int, float] = field(default_factory=dict)
     native: dict[int, float] = field(default_factory=dict)
 
     @property
-    def slope(self) -> float:
-        """The slope of the cost."""
-        return slope_of(self.costs)
-
-    @property
     def verdict(self) -> str:
         """The slope in a word."""
-        if self.slope < FLAT:
-            return "flat" if self.slope > -FLAT else "falls"
-        return "logarithmic" if self.slope < LOGARITHMIC else "**grows**"
+        slope = slope_of(self.costs)
+        if slope < FLAT:
+            return "flat" if slope > -FLAT else "falls"
+        return "logarithmic" if slope < LOGARITHMIC else "**grows**"
 
 
 class Axis:
@@ -72,14 +57,10 @@ class Axis:
 
     def add(self, what: str, unit: str, size: int, cost: float, native: float | None = None) -> None:
         """Adds a point to a curve."""
-        curve = self.curves.setdefault(f"{what}, {unit}", Curve(unit))
+        curve = self.curves.setdefault(f"{what}, {unit}", Curve())
         curve.costs[size] = cost
         if native is not None:
             curve.native[size] = native
-
-    def in_turns(self) -> Sequence[str]:
-        """Returns the modes, in the order in which they run."""
-        return [mode for _, mode in in_turns(self.setting, 1)]
 
     def fresh_folder(self) -> str:
         """Returns a new folder for target files."""
@@ -97,7 +78,7 @@ class Axis:
             if curve.native.get(last):
                 native = [f"{curve.costs[last] / curve.native[last]:.2f}", f"{slope_of(curve.native):.2f}"]
             shown = ["–" if cost is None else f"{cost:,.{0 if cost >= 100 else 2}f}" for cost in costs]
-            rows.append([what, *shown, *native, f"{curve.slope:.2f}", self.verdict(what, curve)])
+            rows.append([what, *shown, *native, f"{slope_of(curve.costs):.2f}", self.verdict(what, curve)])
         return rows
 
     def verdict(self, what: str, curve: Curve) -> str:
@@ -109,17 +90,6 @@ class Axis:
         """Removes all that the runs have left."""
         for folder in (self.places.staging, self.places.target):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def system_calls(places: Places, command: Sequence[str], settings: Mapping[str, str] | None = None) -> int:
-    """Returns the system calls of a run with forebay, all threads. Waits for other threads do not count."""
-    if shutil.which("strace") is None:
-        raise NotMeasured("there is no strace")
-    summary = places.staging / "system-calls"
-    traced = ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", str(summary)]
-    run(places, FOREBAY, [*traced, *command], settings=settings)
-    lines = re.findall(r"^\s*(\d+) (\w+)$", summary.read_text(), re.MULTILINE)
-    return sum(int(calls) for calls, name in lines if name not in ("futex", "total"))
 
 
 # ---- axes ------------------------------------------------------------------------------------------------------------
@@ -159,7 +129,7 @@ def writes(axis: Axis) -> None:
     """Scattered writes of 64 bytes of one program, by their number."""
     for size in axis.sizes:
         found: dict[str, Run] = {}
-        for mode in axis.in_turns():
+        for _, mode in in_turns(axis.setting, 1):
             command = [axis.places.program("small_writes"), "--count", str(size), "--words", "8"]
             file = ["--file", f"{axis.fresh_folder()}/data.h5"]
             found[mode] = run(axis.places, mode, [*command, "--shuffle", *file])
@@ -174,7 +144,7 @@ def files(axis: Axis, *more: str) -> None:
     names = {"make_s": "create" if more else "create and close", "flush_s": "H5Fflush", "close_s": "H5Fclose"}
     for size in axis.sizes:
         found: dict[str, Run] = {}
-        for mode in axis.in_turns():
+        for _, mode in in_turns(axis.setting, 1):
             command = [axis.places.program("small_files"), "--folder", axis.fresh_folder(), "--files", str(size)]
             found[mode] = run(axis.places, mode, [*command, *more], sample_memory=True)
             axis.outcome.count(found[mode].figures)
@@ -210,7 +180,7 @@ def ranks(axis: Axis) -> None:
     mpiexec(1)  # or fails with a reason
     with slow_target(axis.places, bandwidth="8MiB/s") as slow:
         for size in axis.sizes:
-            found = {mode: one_run(mode, size, axis.places.target) for mode in axis.in_turns()}
+            found = {mode: one_run(mode, size, axis.places.target) for _, mode in in_turns(axis.setting, 1)}
             for what, key, scale, unit in (
                 ("H5Dwrite, processor time of the rank", "writes_cpu_s", 1e9 * size / RANKS_WRITES, "ns"),
                 ("H5Fcreate", "open_s", 1e3, "ms"),
@@ -222,18 +192,6 @@ def ranks(axis: Axis) -> None:
                 cpu_s, wait_s = (slowly[key] - fast[key] for key in ("waiting_cpu_s", "close_s"))
                 share = 100 * max(0, cpu_s) / max(LEAST_COST, wait_s * min(size - 1, cores))
                 axis.add("ranks that wait for the drain", "% of processors", size, share)
-
-
-def make_sparse(path: Path, size_bytes: int) -> None:
-    """Writes a file whose dataset `rows` has rows of 4 KiB that take no space."""
-    import h5py
-
-    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-    creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-    with h5py.File(path, "w") as file:
-        space = h5py.h5s.create_simple((size_bytes // 4096, 4096))
-        h5py.h5d.create(file.id, b"rows", h5py.h5t.NATIVE_UINT8, space, creation)
 
 
 def cached(axis: Axis, command: Sequence[str]) -> Run:
@@ -264,28 +222,6 @@ def replicas(axis: Axis) -> None:
             )
             axis.add("first open of a process", "system calls", size, first)
             axis.add("later open and close", "system calls", size, (all_calls - first) / opens)
-
-
-HITS = """
-import json, random, sys, time, h5py, numpy
-path, count, turns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-with h5py.File(path) as f:
-    f["rows"][0, 0]
-begin = time.monotonic()
-f = h5py.File(path)
-open_s = time.monotonic() - begin
-rows = f["rows"]
-picks = random.Random(1).sample(range(rows.shape[0]), count)
-row, space, buffer, spent_s = h5py.h5s.create_simple((4096,)), rows.id.get_space(), numpy.empty(4096, numpy.uint8), 0
-for turn in range(turns):
-    begin = time.process_time()
-    for pick in picks:
-        space.select_hyperslab((pick, 0), (1, 4096))
-        rows.id.read(row, space, buffer)
-    spent_s = time.process_time() - begin
-f.close()
-print(json.dumps(dict(open_s=open_s, read_s=spent_s / count)))
-"""
 
 
 def units(axis: Axis) -> None:
