@@ -4,9 +4,7 @@ import importlib.machinery
 import importlib.util
 import json
 import math
-import os
 import sys
-from pathlib import Path
 
 import pytest
 from connector_environment import ROOT
@@ -168,26 +166,3 @@ def test_the_slope_of_a_cost_gives_its_verdict():
     assert slope_of(late.costs) > 0.4 and "grows" in late.verdict
     assert curve(lambda size: size**-0.5).verdict == "falls"
     assert growth.Curve({10: 4}).verdict == "flat" and growth.Curve({10: 0, 100: 0}).verdict == "flat"
-
-
-@pytest.mark.slow
-def test_growth_is_measured_along_each_axis(tmp_path):
-    folders = {name: tmp_path / name for name in ("target", "staging")}
-    for folder in folders.values():
-        folder.mkdir()
-    places = Places(
-        Path(os.environ["FOREBAY_BUILD_DIR"]) / "bench", Path(os.environ["FOREBAY_PLUGIN_DIR"]), None, **folders
-    )
-    sizes = {name: (70, 140) if name == "extents in the index" else (2, 4) for name in growth.AXES}
-    sizes |= {"replicas": (100, 110), "units of a replica": (4, 8)}
-    section = growth.growth(Setting(places, 1, 0, 0, lambda text: None, tmp_path / "page"), True, sizes)
-    assert [one.failures for one in section.failed] == []
-    named = [table[0][0] for table in section.tables]
-    reasons = [note.split(":")[0] for note in section.notes]  # of axes that this machine cannot measure
-    assert sorted([*named, *reasons]) == sorted(growth.AXES) and "files, one at a time" in named
-    for table in section.tables:
-        assert len(table) > 2 and all(len(row) == len(table[0]) for row in table)
-    compared = {one.name: one.compared_bytes for one in section.outcomes}
-    assert compared["files, one at a time"] == 2 * (2 + 4) * 4096 and compared["scattered writes"] == 2 * (2 + 4) * 64
-    assert not any(folders["staging"].iterdir()) and not any(folders["target"].iterdir())
-    assert "÷ native" in page.markdown(tmp_path / "page", "run", {}, [section])
