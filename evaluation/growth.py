@@ -47,7 +47,7 @@ class Curve:
 
 
 class Axis:
-    """The curves over one kind of size, with folders of their own."""
+    """The curves over one kind of size."""
 
     def __init__(self, setting: Setting, name: str, sizes: Sequence[int]) -> None:
         staging, target = (Path(mkdtemp(dir=at)) for at in (setting.places.staging, setting.places.target))
@@ -139,6 +139,9 @@ def writes(axis: Axis) -> None:
             axis.add(what, "ns", size, *(1e9 * found[mode].figures[key] / size for mode in (FOREBAY, NATIVE)))
 
 
+TRACED_FILES_MAX = 300  # strace takes its time
+
+
 def files(axis: Axis, *more: str) -> None:
     """Small files by their number, one after the other or open together."""
     names = {"make_s": "create" if more else "create and close", "flush_s": "H5Fflush", "close_s": "H5Fclose"}
@@ -154,6 +157,9 @@ def files(axis: Axis, *more: str) -> None:
                 axis.add(what, "µs", size, *(1e6 * found[mode].figures[key] / size for mode in (FOREBAY, NATIVE)))
         cpu_costs = (1e6 * found[mode].figures["cpu_s"] / size for mode in (FOREBAY, NATIVE))
         axis.add("a file, processor time", "µs", size, *cpu_costs)
+        if more and size <= TRACED_FILES_MAX:
+            calls = system_calls(axis.places, [*command[:2], axis.fresh_folder(), *command[3:], *more])
+            axis.add("a file", "system calls", size, calls / size)
         peaks = (found[mode].anonymous_peak_bytes / MIB for mode in (FOREBAY, NATIVE))
         axis.add("memory of the process", "MiB", size, *peaks)
 
@@ -283,15 +289,10 @@ def leftovers(axis: Axis) -> None:
 
 # ---- the section -----------------------------------------------------------------------------------------------------
 
-_CACHES = "misses of the processor's caches, as in the native call"
+_RANDOM = "random places in more memory, as natively; in order it is flat"
 _EACH = "one look at each"
-CAUSES = {
-    ("extents in the index", "staged write, new, ns"): _CACHES,
-    ("extents in the index", "staged write, over, ns"): _CACHES,
-    ("extents in the index", "read of a staged piece, ns"): _CACHES,
-    ("extents in the index", "while all wait to drain: read, ns"): _CACHES,
-    ("extents in the index", "while all wait to drain: write, ns"): _CACHES,
-    ("extents in the index", "commit of all, each, ns"): _CACHES,
+CAUSES = {("extents in the index", f"{what}, ns"): _RANDOM for what in ENGINE_CURVES} | {
+    ("files open together", "a file, system calls"): "an open asks the ledger of each open file, up to 256",
     ("files open together", "memory of the process, MiB"): "HDF5's caches of each file",
     ("ranks", "H5Fcreate, ms"): "collective steps, which spin on shared processors",
     ("ranks", "H5Fclose, ms"): "collective steps, which spin on shared processors",
