@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+LEAST_COST = 1e-9  # a smaller cost has no logarithm
 UNITS: dict[str, Callable[[float], str]] = {
     "s": lambda v: f"{v:.3f} s" if v < 10 else f"{v:.2f} s",
     "MiB/s": lambda v: f"{v:,.0f} MiB/s",
@@ -127,3 +129,13 @@ def at_most(bound: float, of: str = "ratio", unit: str = "") -> Target:
 def at_least(bound: float) -> Target:
     """Returns the target that a ratio is at least `bound`."""
     return Target(bound, False)
+
+
+def slope_of(costs: Mapping[int, float]) -> float:
+    """The slope of log cost over log size, by least squares, in the upper half of the sizes; 0 for one size."""
+    points = [(math.log(size), math.log(max(cost, LEAST_COST))) for size, cost in sorted(costs.items())]
+    middle = (points[0][0] + points[-1][0]) / 2
+    points = [point for point in points if point[0] > middle - 1e-6 or point in points[-2:]]
+    mean_x, mean_y = (sum(values) / len(points) for values in zip(*points))
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0

@@ -6,7 +6,8 @@
  *
  * `count` is the number of writes of one rank. Prints, in addition to the common figures, the seconds of the writes in
  * writes_s, and the processor seconds of the rank's own thread among them in writes_cpu_s. The latter exclude the time
- * of other ranks and threads. */
+ * of other ranks and threads. open_s are the seconds of H5Fcreate, and waiting_cpu_s the processor seconds of all ranks
+ * but the first in H5Fclose, summed. */
 #include "parallel.h"
 
 enum { kPieceWords = 512 };
@@ -23,11 +24,20 @@ static uint64_t *new_words(int rank, uint64_t words) {
     return data;
 }
 
+/* Returns the sum over all ranks but the first. Collective. */
+static double sum_of_others(struct ranks ranks, double mine) {
+    double sum = 0;
+    if (ranks.mine == 0) mine = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+
 static int write_file(const char *path, struct ranks ranks, uint64_t count) {
     const hsize_t mine = count * kPieceWords, all = mine * (hsize_t)ranks.count, piece = kPieceWords;
     uint64_t *words = new_words(ranks.mine, mine);
     struct measured measured = start_clocks();
     hid_t file = create_shared(path, &measured);
+    const double open_s = measured.calls_s;
     hid_t space = new_space(1, &all), memory = new_space(1, &piece), transfer = new_transfer(0);
     hid_t dataset = create_dataset(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, &measured);
     const double begin_s = now_s(), begin_cpu_s = thread_cpu_s();
@@ -36,13 +46,18 @@ static int write_file(const char *path, struct ranks ranks, uint64_t count) {
         select_block(space, &at, &piece);
         write_selected(dataset, H5T_NATIVE_UINT64, memory, space, transfer, words + i * kPieceWords, &measured);
     }
-    const struct figure writes[] = {{"writes_s", now_s() - begin_s}, {"writes_cpu_s", thread_cpu_s() - begin_cpu_s}};
+    const double writes_s = now_s() - begin_s, writes_cpu_s = thread_cpu_s() - begin_cpu_s;
     close_dataset(dataset, &measured);
     H5Sclose(space);
     H5Sclose(memory);
     H5Pclose(transfer);
+    const double before_close_s = cpu_now_s();
     close_shared(file, &measured);
-    print_measured(ranks, &measured, writes, 2);
+    const struct figure more[] = {{"writes_s", writes_s},
+                                  {"writes_cpu_s", writes_cpu_s},
+                                  {"open_s", open_s},
+                                  {"waiting_cpu_s", sum_of_others(ranks, cpu_now_s() - before_close_s)}};
+    print_measured(ranks, &measured, more, 4);
     free(words);
     return 0;
 }

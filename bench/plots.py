@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from figures import LEAST_COST
 
 COLOURS = {"native": "#8a8f98", "forebay": "#1f77b4", "asked for": "#d9c27a", "writes": "#c0504d", "reads": "#4f9d69"}
 _PANEL_INCHES, _GROUP_INCHES = (4.2, 3.2), 0.6
@@ -87,3 +89,29 @@ def _draw(panel: Panel, axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(fontsize=8, frameon=False)
+
+
+def save_growth(path: Path, axes: Mapping[str, Mapping[str, Mapping[int, float]]]) -> bool:
+    """Draws costs by size into one PNG: a panel for each axis, its curves relative to the cost of the smallest size.
+
+    Returns False without matplotlib.
+    """
+    plt = pyplot()
+    if plt is None:
+        return False
+    rows = -(-len(axes) // 2)
+    figure, panels = plt.subplots(rows, 2, squeeze=False, layout="constrained", figsize=(13, 4 * rows))
+    for (name, curves), panel in zip(axes.items(), panels.flat):
+        for what, costs in curves.items():
+            sizes = sorted(costs)
+            first = max(costs[sizes[0]], LEAST_COST)
+            panel.loglog(sizes, [max(costs[size], LEAST_COST) / first for size in sizes], marker=".", label=what)
+        low, high = panel.get_ylim()
+        panel.set(xlabel=name, ylabel="cost ÷ that of the smallest size", ylim=(min(low, 0.3), max(high, 3)))
+        panel.legend(fontsize=6.5, frameon=False)
+    for panel in list(panels.flat)[len(axes) :]:
+        panel.set_visible(False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+    return True

@@ -24,6 +24,28 @@ for path in [f"{path}/{number}.h5" for number in range(files)] or [path]:
             data[row : row + 64] = random.integers(0, 256, (min(64, rows - row), row_bytes), dtype=np.uint8)
 """
 
+# Reads random rows of 4 KiB of `rows` in turns, with little of h5py: FILE COUNT TURNS. Times the last turn.
+HITS = """
+import json, random, sys, time, h5py, numpy
+path, count, turns = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+with h5py.File(path) as f:
+    f["rows"][0, 0]
+begin = time.monotonic()
+f = h5py.File(path)
+open_s = time.monotonic() - begin
+rows = f["rows"]
+picks = random.Random(1).sample(range(rows.shape[0]), count)
+row, space, buffer, spent_s = h5py.h5s.create_simple((4096,)), rows.id.get_space(), numpy.empty(4096, numpy.uint8), 0
+for turn in range(turns):
+    begin = time.process_time()
+    for pick in picks:
+        space.select_hyperslab((pick, 0), (1, 4096))
+        rows.id.read(row, space, buffer)
+    spent_s = time.process_time() - begin
+f.close()
+print(json.dumps(dict(open_s=open_s, read_s=spent_s / count)))
+"""
+
 
 def plain_environment() -> dict[str, str]:
     """Returns this environment without connectors and preloaded libraries."""
@@ -52,6 +74,18 @@ def make_rows(path: Path, rows: int, row_bytes: int, files: int = 0) -> None:
     """
     words = [str(path), str(rows), str(row_bytes), str(files)]
     subprocess.run([sys.executable, "-c", MAKE, *words], env=plain_environment(), check=True)
+
+
+def make_sparse(path: Path, size_bytes: int) -> None:
+    """Writes a file whose dataset `rows` has rows of 4 KiB that take no space."""
+    import h5py
+
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    with h5py.File(path, "w") as file:
+        space = h5py.h5s.create_simple((size_bytes // 4096, 4096))
+        h5py.h5d.create(file.id, b"rows", h5py.h5t.NATIVE_UINT8, space, creation)
 
 
 def told_by(code: str, words: list, environment: dict[str, str], wrapper: tuple[str, ...] = ()) -> dict:

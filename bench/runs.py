@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -170,6 +171,26 @@ def _run(
     staged_of_file = _staged_of_file(stats) if mode == FOREBAY else {}
     stats.unlink(missing_ok=True)
     return Run(figures, wall_s, cpu_s, output, counters, peak, staged_of_file)
+
+
+def counting_calls(summary: Path) -> list[str]:
+    """Returns the command prefix that counts the system calls of a program, all threads, into a file."""
+    if shutil.which("strace") is None:
+        raise NotMeasured("there is no strace")
+    return ["strace", "-f", "-qq", "-c", "-U", "calls,name", "-o", str(summary)]
+
+
+def counted_calls(summary: Path) -> int:
+    """Returns the number of system calls. Waits for other threads do not count."""
+    lines = re.findall(r"^\s*(\d+) (\w+)$", summary.read_text(encoding="ascii"), re.MULTILINE)
+    return sum(int(calls) for calls, name in lines if name not in ("futex", "total"))
+
+
+def system_calls(places: Places, command: Sequence[str], settings: Mapping[str, str] | None = None) -> int:
+    """Returns the system calls of a run with forebay."""
+    summary = places.staging / "system-calls"
+    run(places, FOREBAY, [*counting_calls(summary), *command], settings=settings)
+    return counted_calls(summary)
 
 
 def _json_of(output: str) -> dict:

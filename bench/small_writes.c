@@ -1,15 +1,13 @@
-/* Makes many small writes: one contiguous dataset written in 4 KiB pieces with the sieve buffer off, so that every
- * H5Dwrite reaches the file driver.
+/* Makes many small writes: one contiguous dataset written in pieces of 4 KiB (512 words) with the sieve buffer off, so
+ * that every H5Dwrite reaches the file driver.
  *
- *   small_writes --file F [--count 20000] [--shuffle]
- *   small_writes --file F --verify [--count 20000]
+ *   small_writes --file F [--count 20000] [--words 512] [--shuffle]
+ *   small_writes --file F --verify [--count 20000] [--words 512]
  *
  * Prints the seconds from H5Fcreate to the end of H5Fclose, and the parts of the writes and of the close. */
 #include <hdf5.h>
 
 #include "program.h"
-
-enum { kPieceWords = 512 };
 
 /* Returns the i-th piece to write: in order, or in a fixed scattered order (a step without a common factor with
    `count`). */
@@ -47,11 +45,11 @@ static void verify_file(const char *path, const uint64_t *expected, uint64_t wor
         exit(kExitWrongData);
     }
     free(data);
-    printf("{\"verified\": true}\n");
+    printf("{\"verified\": true, \"compared\": %llu}\n", (unsigned long long)(words * sizeof *data));
 }
 
-static void write_file(const char *path, const uint64_t *data, uint64_t count, int shuffle) {
-    hsize_t words = count * kPieceWords, piece = kPieceWords;
+static void write_file(const char *path, const uint64_t *data, uint64_t count, hsize_t piece, int shuffle) {
+    hsize_t words = count * piece;
     double start_s = 0, create_s = 0, writes_s = 0, close_s = 0;
     hid_t access, file, space, memory, dataset;
     herr_t done;
@@ -68,7 +66,7 @@ static void write_file(const char *path, const uint64_t *data, uint64_t count, i
     TIMED(create_s, dataset, H5Dcreate2(file, "data", H5T_NATIVE_UINT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     double begin_s = now_s();
     for (uint64_t i = 0; i < count; ++i) {
-        hsize_t at = order[i] * kPieceWords;
+        hsize_t at = order[i] * piece;
         if (H5Sselect_hyperslab(space, H5S_SELECT_SET, &at, NULL, &piece, NULL) < 0) fail("hyperslab", "failed");
         if (H5Dwrite(dataset, H5T_NATIVE_UINT64, memory, space, H5P_DEFAULT, data + at) < 0) fail("H5Dwrite", "failed");
     }
@@ -89,9 +87,10 @@ int main(int argc, char **argv) {
     const char *path = argument(argc, argv, "--file", NULL);
     uint64_t count = count_argument(argc, argv, "--count", "20000");
     if (path == NULL) fail("--file", "is needed");
-    uint64_t *data = new_data(count * kPieceWords);
-    if (flag(argc, argv, "--verify")) verify_file(path, data, count * kPieceWords);
-    else write_file(path, data, count, flag(argc, argv, "--shuffle"));
+    const uint64_t piece = count_argument(argc, argv, "--words", "512");
+    uint64_t *data = new_data(count * piece);
+    if (flag(argc, argv, "--verify")) verify_file(path, data, count * piece);
+    else write_file(path, data, count, piece, flag(argc, argv, "--shuffle"));
     free(data);
     return 0;
 }

@@ -9,6 +9,7 @@ from cases import Setting
 from cells import Section
 from conformance import conformance
 from from_bench import bench_section, dlio, patterns
+from growth import growth
 from layouts import layouts
 from reading_sections import alexnet, cosmoflow, streaming
 from writing_sections import amrex, compute_sweep, e3sm, hacc, qmcpack, write_rate
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[Setting, bool], Section]] = {
         "After figure 6 of the Compactor paper: pieces of all ranks in turns, independently and collectively.",
     ),
     "patterns": patterns,
+    "growth": growth,
     "dlio": dlio,
     "conformance": conformance,
 }

@@ -95,11 +95,10 @@ Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
     view.made_ns = header.made_ns;
     view.pinned = (header.flags.load() & kPinned) != 0;
     view.permanent = (header.flags.load() & kPermanent) != 0;
-    view.path = read_source(folder);
     return view;
 }
 
-std::vector<ReplicaView> list_replicas(io::Directory& cache) {
+std::vector<ReplicaView> list_replicas(io::Directory& cache, Paths paths) {
     std::vector<ReplicaView> views;
     const auto names = cache.list();
     if (!names) return views;
@@ -107,7 +106,13 @@ std::vector<ReplicaView> list_replicas(io::Directory& cache) {
         if (!is_replica_name(name)) continue;
         auto folder = cache.open_directory(name);
         if (!folder) continue;
-        if (auto seen = view_replica(name, *folder.value())) views.push_back(std::move(seen).value());
+        auto seen = view_replica(name, *folder.value());
+        if (!seen) continue;
+        views.push_back(std::move(seen).value());
+        const bool has_map = views.back().state == ReplicaView::State::kVoid ||
+                             views.back().state == ReplicaView::State::kValid;
+        if (paths == Paths::kRead && has_map && views.back().path.empty())
+            views.back().path = read_source(*folder.value());
     }
     return views;
 }

@@ -39,10 +39,12 @@ struct ReplicaView {
 
 // True if a folder of this name may hold a replica. The cache removes no other folder.
 [[nodiscard]] bool is_replica_name(std::string_view name);
-// `without_own`: `has_parent` ignores this process. Errors: of the staging area; a missing or damaged map is none.
+// The replica in `folder`, without the path of its source. `without_own`: `has_parent` ignores this process. Errors: of
+// the staging area. A missing or damaged map is no error.
 [[nodiscard]] Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
                                                bool without_own = false);
-// Without unreadable ones.
-[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache);
+// Views of the replicas in `cache`, without unreadable ones. A path costs a file that is opened and read.
+enum class Paths : std::uint8_t { kRead, kLeftOut };
+[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache, Paths paths = Paths::kRead);
 
 }   // namespace forebay::cache

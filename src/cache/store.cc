@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/attempt.h"
@@ -101,8 +103,8 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
         if (!locked) return locked.status();
         FOREBAY_TRY(store->open_devices());
     }
-    store->setup_.folder->rest();
     store->count_anew();
+    store->setup_.folder->rest();   // the count opens one folder after the other in it
     return store;
 }
 
@@ -113,24 +115,23 @@ void Store::count_anew() {
     devices_[0]->end_count();
 }
 
+// Every process that opens the cache does this, so a replica costs few calls, and is looked at once if all stay.
 void Store::count_all() {
-    std::vector<ReplicaView> views = list();
-    std::erase_if(views, [&](const ReplicaView& view) {
-        return view.is_leftover() && remove(view.name, Which::kLeftover, io::Directory::Patience::kTry);
-    });
-    put_in_order(views, setup_.replacement);
-    std::size_t too_many = views.size() > kReplicasMax ? views.size() - kReplicasMax : 0;
-    std::erase_if(views, [&](const ReplicaView& view) {
-        if (too_many == 0 || view.in_use || view.pinned) return false;
-        --too_many;
-        return remove(view.name, Which::kUnused, io::Directory::Patience::kTry).has_value();
-    });
+    std::array<std::uint64_t, kDevicesMax> stored{}, counted{};
+    const auto note_stored = [&] {
+        for (std::uint32_t device = 0; device < kDevicesMax; ++device)
+            if (devices_[device] != nullptr) stored[device] = devices_[device]->stored_bytes();
+    };
+    note_stored();   // before the look: a later change of the account is kept
+    std::vector<ReplicaView> views = list_replicas(*setup_.folder, Paths::kLeftOut);
+    const bool removed = remove_unneeded(views);
     remove_leftover_parts(views);
     if (std::ranges::any_of(views, &ReplicaView::in_use)) return;
-    std::array<std::uint64_t, kDevicesMax> stored{}, counted{};
-    for (std::uint32_t device = 0; device < kDevicesMax; ++device)
-        if (devices_[device] != nullptr) stored[device] = devices_[device]->stored_bytes();
-    for (const ReplicaView& view : list()) {
+    if (removed) {
+        note_stored();
+        views = list_replicas(*setup_.folder, Paths::kLeftOut);
+    }
+    for (const ReplicaView& view : views) {
         if (view.in_use) return;
         for (std::uint32_t device = 0; device < kDevicesMax; ++device) counted[device] += view.bytes_on(device);
     }
@@ -138,8 +139,27 @@ void Store::count_all() {
         if (devices_[device] != nullptr) devices_[device]->set_stored(stored[device], counted[device]);
 }
 
+// Removes leftovers, and replicas that are too many. Returns true if it removed any.
+bool Store::remove_unneeded(std::vector<ReplicaView>& views) {
+    const std::size_t before = views.size();
+    std::erase_if(views, [&](const ReplicaView& view) {
+        return view.is_leftover() && remove(view.name, Which::kLeftover, io::Directory::Patience::kTry);
+    });
+    std::size_t too_many = views.size() > kReplicasMax ? views.size() - kReplicasMax : 0;
+    if (too_many > 0) put_in_order(views, setup_.replacement);
+    std::erase_if(views, [&](const ReplicaView& view) {
+        if (too_many == 0 || view.in_use || view.pinned) return false;
+        --too_many;
+        return remove(view.name, Which::kUnused, io::Directory::Patience::kTry).has_value();
+    });
+    return views.size() != before;
+}
+
 // Removes parts of removed replicas, and of earlier ones in the same place.
 void Store::remove_leftover_parts(const std::vector<ReplicaView>& views) {
+    std::set<std::pair<std::string_view, std::uint64_t>> kept;   // names and times of making
+    for (const ReplicaView& view : views)
+        if (!parts_.empty() && view.state == ReplicaView::State::kValid) kept.emplace(view.name, view.made_ns);
     for (const PartFolder& where : parts_) {
         if (where.folder == nullptr) continue;
         const auto names = where.folder->list();
@@ -153,10 +173,7 @@ void Store::remove_leftover_parts(const std::vector<ReplicaView>& views) {
                 made.ec != std::errc{} || made.ptr != end)
                 continue;
             const std::string name = file.substr(0, dash);
-            if (std::ranges::any_of(views, [&](const ReplicaView& one) {
-                    return one.name == name && one.state == ReplicaView::State::kValid && one.made_ns == made_ns;
-                }))
-                continue;
+            if (kept.contains({name, made_ns})) continue;
             if (is_leftover_part(name, made_ns)) (void)where.folder->remove_file(file);
         }
     }
@@ -357,7 +374,7 @@ Result<Store::Evicted> Store::evict_one(const std::string& name) {
 
 std::uint64_t Store::evict(std::uint64_t bytes, bool all, std::uint64_t at_least, std::uint32_t devices) {
     const std::lock_guard lock(evicting_);
-    std::vector<ReplicaView> views = list();
+    std::vector<ReplicaView> views = list_replicas(*setup_.folder, Paths::kLeftOut);
     put_in_order(views, setup_.replacement);
     const auto stays = [&](const ReplicaView& view) { return view.in_use || (view.pinned && !all); };
     const auto counted = [&](const ReplicaView& view) {

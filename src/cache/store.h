@@ -101,6 +101,7 @@ class Store final : public std::enable_shared_from_this<Store> {
     void add_device(std::uint32_t number, std::unique_ptr<io::Directory> folder, DeviceLimits limits);
     void count_anew();
     void count_all();
+    [[nodiscard]] bool remove_unneeded(std::vector<ReplicaView>& views);
     void remove_leftover_parts(const std::vector<ReplicaView>& views);
     [[nodiscard]] bool is_leftover_part(const std::string& name, std::uint64_t made_ns);
     enum class Kind : std::uint8_t { kUnit, kMap };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "area/process.h"
@@ -51,18 +52,32 @@ bool is_taken_over(const std::string& directory) {
     return !held || held.value();
 }
 
-// Reads the open files. A writer takes the first free slot, so the first unused slot ends the search.
-Status read_slots(io::File& file, std::size_t count, std::vector<FileCounters>& files) {
+// Visits the slots by number until `visit`, a Result<bool>, returns false. Reads several at a time: a process may have
+// many files open, and each open in another process asks for all of them. A writer takes the first free slot, so a slot
+// that was never used ends the search.
+template <class Visit>
+Status visit_slots(io::File& file, std::size_t count, Visit&& visit) {
     constexpr std::size_t kAtATime = 4;
     for (std::size_t first = 0; first < count; first += kAtATime) {
         std::array<LedgerSlot, kAtATime> some{};
         const std::span slots = std::span(some).first(std::min(kAtATime, count - first));
         FOREBAY_TRY(read_whole(file, sizeof(LedgerHeader) + first * sizeof(LedgerSlot), std::as_writable_bytes(slots)));
-        for (const LedgerSlot& slot : slots)
-            if (load(slot.in_use) != 0) files.push_back(snapshot(slot));
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+            const Result<bool> on = visit(first + i, slots[i]);
+            FOREBAY_TRY(on.status());
+            if (!on.value()) return Status::ok();
+        }
         if (load(slots.back().in_use) == 0 && load(slots.back().opened_ns) == 0) break;
     }
     return Status::ok();
+}
+
+// Reads the open files.
+Status read_slots(io::File& file, std::size_t count, std::vector<FileCounters>& files) {
+    return visit_slots(file, count, [&](std::size_t, const LedgerSlot& slot) -> Result<bool> {
+        if (load(slot.in_use) != 0) files.push_back(snapshot(slot));
+        return true;
+    });
 }
 
 Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::ProcessIdentity>& self) {
@@ -179,21 +194,18 @@ Result<FileUse> file_use(io::Directory& directory, const io::Identity& identity,
     FOREBAY_TRY(read_whole(*file.value(), 0, std::as_writable_bytes(std::span(&header, 1))));
     if (header.magic.load(std::memory_order_acquire) != kLedgerMagic || header.version != kLedgerVersion)
         return Status(Code::kUnsupported, fmt::format("read {}: not a ledger of this version", file.value()->name()));
-    static_assert(offsetof(LedgerSlot, opened_ns) == 8 && offsetof(LedgerSlot, device) == 16 &&
-                  offsetof(LedgerSlot, inode) == 24);
-    for (std::size_t i = 0; i < kLedgerSlots; ++i) {
-        std::array<std::uint64_t, 4> slot{};
-        FOREBAY_TRY(read_whole(*file.value(), sizeof(LedgerHeader) + i * sizeof(LedgerSlot),
-                               std::as_writable_bytes(std::span(slot))));
-        const auto& [in_use, opened_ns, device, inode] = slot;
-        if (in_use != 0 && io::Identity{device, inode} == identity) return static_cast<FileUse>(in_use);
-        if (in_use != 0 && !path.empty() && path.size() <= kLedgerPathMax) {
-            const auto same = has_path(*file.value(), i, path);
-            FOREBAY_TRY(same.status());
-            if (same.value()) return static_cast<FileUse>(in_use);
-        }
-        if (in_use == 0 && opened_ns == 0) break;   // never used, and so are the slots behind it
-    }
+    std::optional<FileUse> found;
+    FOREBAY_TRY(visit_slots(*file.value(), kLedgerSlots,
+                            [&](std::size_t number, const LedgerSlot& slot) -> Result<bool> {
+                                const std::uint64_t in_use = load(slot.in_use);
+                                if (in_use == 0) return true;
+                                Result<bool> same = io::Identity{load(slot.device), load(slot.inode)} == identity;
+                                if (!same.value() && !path.empty() && path.size() <= kLedgerPathMax)
+                                    same = has_path(*file.value(), number, path);
+                                if (same && same.value()) found = static_cast<FileUse>(in_use);
+                                return same ? Result<bool>(!found) : same;
+                            }));
+    if (found) return *found;
     if (load(header.files_without_slot) == 0) return FileUse::kNone;
     return Status(Code::kUnavailable, fmt::format("{} has had more files than slots", file.value()->name()));
 }

@@ -142,14 +142,17 @@ Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Ident
             if (!directory && locked && self && owner == self.value()) continue;
             if (!directory && lacks_resources(directory.status())) return directory.status();
             if (!directory) continue;   // it has ended
+            Unsettled found{Unsettled::Why::kLeft, owner, directory.value()->name()};
+            if (self && owner == self.value()) {
+                // Open files, which the log may name too, are open through another library or session.
+                const auto own = ledger::file_use(*directory.value(), identity);
+                if (!own && lacks_resources(own.status())) return own.status();
+                if (own && own.value() == ledger::FileUse::kLeft) return std::optional(found);
+                continue;
+            }
             const auto use = use_of(*directory.value(), identity);
             if (!use && lacks_resources(use.status())) return use.status();
             if (use && use.value() == ledger::FileUse::kNone) continue;
-            Unsettled found{Unsettled::Why::kLeft, owner, directory.value()->name()};
-            if (self && owner == self.value()) {
-                if (use && use.value() == ledger::FileUse::kLeft) return std::optional(found);
-                continue;   // open through another library or session
-            }
             const area::Sight sight = area::sight_of(owner);
             if (sight == area::Sight::kEnding) found.why = Unsettled::Why::kEnding;
             else if (!use) continue;   // at work, with a ledger of another version

@@ -3,16 +3,19 @@
 import importlib.machinery
 import importlib.util
 import json
+import math
 import sys
 
 import pytest
 from connector_environment import ROOT
 
 sys.path[:0] = [str(ROOT / "evaluation"), str(ROOT / "bench")]
+import growth
 import page
 from cases import Setting
 from cells import Cell, Outcome, Section, run_cell
 from conformance import counts_in
+from figures import slope_of
 from layouts import LAYOUTS, layout_name
 from runs import Places, SlowTarget
 
@@ -148,3 +151,18 @@ def test_failed_and_missing_tests_of_the_interface_are_counted(tmp_path):
     report.write_text(f"<testsuite>{cases}</testsuite>")
     counts = counts_in(report)
     assert (counts.passed, counts.failed, counts.skipped) == (1, ["b"], 1)
+
+
+def test_the_slope_of_a_cost_gives_its_verdict():
+    sizes = [10, 100, 1000, 10_000, 100_000]
+
+    def curve(cost) -> growth.Curve:
+        return growth.Curve({size: cost(size) for size in sizes})
+
+    assert slope_of(curve(lambda size: 7).costs) == pytest.approx(0) and curve(lambda size: 7).verdict == "flat"
+    assert slope_of(curve(lambda size: 3 * size**0.2).costs) == pytest.approx(0.2)
+    assert curve(lambda size: math.log(size)).verdict == "logarithmic"
+    late = curve(lambda size: 1000 + size / 10)  # flat at first
+    assert slope_of(late.costs) > 0.4 and "grows" in late.verdict
+    assert curve(lambda size: size**-0.5).verdict == "falls"
+    assert growth.Curve({10: 4}).verdict == "flat" and growth.Curve({10: 0, 100: 0}).verdict == "flat"

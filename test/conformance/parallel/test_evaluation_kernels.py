@@ -3,12 +3,20 @@
 import json
 import os
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from connector_environment import ROOT, native
 from parallel_environment import BUILD, launch
 
 from forebay.slowfs import available
+
+sys.path[:0] = [str(ROOT / "evaluation"), str(ROOT / "bench")]
+import growth
+import page
+from cases import Setting
+from runs import Places
 
 pytestmark = [
     pytest.mark.slow,
@@ -67,3 +75,23 @@ def test_the_smallest_kernel_runs_from_end_to_end(tmp_path):
     text = (tmp_path / "page" / "index.md").read_text()
     assert text.startswith("# Evaluation\n\n**0 wrong bytes**")
     assert text.count("MiB staged") == 3
+
+
+def test_growth_is_measured_along_each_axis(tmp_path):
+    folders = {name: tmp_path / name for name in ("target", "staging")}
+    for folder in folders.values():
+        folder.mkdir()
+    places = Places(BUILD / "bench", Path(os.environ["FOREBAY_PLUGIN_DIR"]), None, **folders)
+    sizes = {name: (70, 140) if name == "extents in the index" else (2, 4) for name in growth.AXES}
+    sizes |= {"replicas": (100, 110), "units of a replica": (4, 8)}
+    section = growth.growth(Setting(places, 1, 0, 0, lambda text: None, tmp_path / "page"), True, sizes)
+    assert [one.failures for one in section.failed] == []
+    named = [table[0][0] for table in section.tables]
+    reasons = [note.split(":")[0] for note in section.notes]  # of axes that this machine cannot measure
+    assert sorted([*named, *reasons]) == sorted(growth.AXES) and "files, one at a time" in named
+    for table in section.tables:
+        assert len(table) > 2 and all(len(row) == len(table[0]) for row in table)
+    compared = {one.name: one.compared_bytes for one in section.outcomes}
+    assert compared["files, one at a time"] == 2 * (2 + 4) * 4096 and compared["scattered writes"] == 2 * (2 + 4) * 64
+    assert not any(folders["staging"].iterdir()) and not any(folders["target"].iterdir())
+    assert "÷ native" in page.markdown(tmp_path / "page", "run", {}, [section])

@@ -369,6 +369,24 @@ TEST_F(StoreTest, the_nth_call_fails_and_the_account_is_right_afterwards) {
     }
 }
 
+// Every process does that at its first cached file: its folder and its map are opened once, and the map is read.
+TEST_F(StoreTest, an_open_of_the_cache_makes_four_calls_for_each_replica) {
+    constexpr std::uint64_t kReplicas = 40, kCallsElse = 40;
+    for (std::uint64_t inode = 1; inode <= kReplicas; ++inode)
+        ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(inode), 1));
+    const auto opened_with = [&](std::uint64_t calls_max) {
+        const auto faults = std::make_shared<io::FaultPlan>();
+        faults->fail_any(calls_max + 1, 1, EIO);
+        auto folder = area_->open_directory("cache");
+        (void)Store::open({.folder = io::make_fault_directory(std::move(folder).value(), faults),
+                           .capacity_bytes = 100 * kUnitBytes,
+                           .now_ns = ticking});
+        return faults->fired() == 0;
+    };
+    EXPECT_TRUE(opened_with(4 * kReplicas + kCallsElse));
+    EXPECT_FALSE(opened_with(3 * kReplicas)) << "the calls are counted";
+}
+
 TEST_F(StoreTest, a_map_cannot_tell_of_more_than_it_holds) {
     ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(1), 1));
     const auto cache = area_->open_directory("cache").value();

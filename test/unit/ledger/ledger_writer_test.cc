@@ -70,6 +70,19 @@ TEST_F(LedgerWriterTest, how_a_file_is_used_is_found_by_its_identity_or_by_its_p
     EXPECT_EQ(file_use(*directory_, other, "/a/b.h5").value(), FileUse::kNone);
 }
 
+// Each open of a file asks that of every living process.
+TEST_F(LedgerWriterTest, the_use_of_a_file_takes_one_read_for_four_open_files) {
+    ASSERT_TRUE(publish());
+    for (std::size_t i = 0; i <= kLedgerSlots; ++i)
+        EXPECT_EQ(writer_.take_slot("/a", 1, 1000 + i) != nullptr, i < kLedgerSlots);
+    const auto reads = std::make_shared<io::FaultPlan>();
+    const auto counting = io::make_fault_directory(std::move(directory_), reads);
+    reads->fail(io::Operation::kRead, 1 + kLedgerSlots / 4 + 1, 1, EIO);
+    EXPECT_EQ(file_use(*counting, {1, 7}).status().code(), Code::kUnavailable) << "it may have no slot";
+    EXPECT_EQ(reads->fired(), 0u);
+    EXPECT_EQ(file_use(*counting, {1, 1000 + kLedgerSlots - 1}).status().sys_errno(), EIO) << "the reads are counted";
+}
+
 TEST_F(LedgerWriterTest, publishing_tells_who_and_how_much_and_keeps_what_was_counted) {
     writer_.header().files_opened = 3;
     writer_.header().aside[static_cast<std::size_t>(AsideReason::kReadOnly)] = 2;
