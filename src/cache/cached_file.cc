@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/attempt.h"
-#include "cache/cached_file_core.h"
+#include "cache/replica_reader.h"
 #include "cache/small_copy.h"
 #include "io/process_lock.h"
 
@@ -19,28 +19,13 @@ Status refuse_uncached(const std::string& name) { return {Code::kUnsupported, na
 
 }   // namespace
 
-const char* aside_name(Aside why) noexcept {
-    switch (why) {
-        case Aside::kNone: break;
-        case Aside::kYoung: return "young";
-        case Aside::kFast: return "fast";
-        case Aside::kChanged: return "changed";
-        case Aside::kFull: return "full";
-        case Aside::kFault: return "fault";
-        case Aside::kForked: return "forked";
-        case Aside::kUnsure: return "unsure";
-        case Aside::kOnce: return "once";
-        case Aside::kSlow: return "slow";
-    }
-    return "none";
-}
-
 CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                        const CachePolicy& policy, std::shared_ptr<Peers> peers)
     : ForwardingFile(source),
       counters_(std::make_shared<CacheCounters>()),
-      core_(std::make_shared<Core>(std::move(source), std::move(replica), tasks, policy, std::move(peers), counters_)),
-      live_(core_.get()),
+      reader_(std::make_unique<ReplicaReader>(std::make_shared<CachedFileState>(
+          std::move(source), std::move(replica), tasks, policy, std::move(peers), counters_))),
+      live_(reader_.get()),
       forks_(io::forks_so_far()) {}
 
 CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks,
@@ -59,7 +44,7 @@ CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedT
 CachedFile::~CachedFile() { close(); }
 
 void CachedFile::close() {
-    if (Core* const core = live()) core->close();
+    if (ReplicaReader* const reader = live()) reader->close();
 }
 
 // ---- on trial --------------------------------------------------------------------------------------
@@ -73,7 +58,7 @@ void CachedFile::read_by(std::unique_ptr<SmallCopy> copy) noexcept {
 Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableBytes into) {
     if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_ &&
         attach(Cause::kThere))
-        return core_->read(core_, offset, into);
+        return reader_->read(offset, into);
     if (small_ != nullptr)
         if (const auto got = small_->read(*source_, *counters_, offset, into)) return *got;
     const std::uint64_t begin_ns = steady_ns_();
@@ -100,12 +85,12 @@ bool CachedFile::attach(Cause cause) noexcept {
     const Status done = attempt([&] {
         made = attach_(cause);
         if (made.replica == nullptr) return;
-        core_ = std::make_shared<Core>(source_, std::move(made.replica), *tasks_, made.policy, std::move(made.peers),
-                                       counters_);
+        reader_ = std::make_unique<ReplicaReader>(std::make_shared<CachedFileState>(
+            source_, std::move(made.replica), *tasks_, made.policy, std::move(made.peers), counters_));
     });
-    if (done && core_ != nullptr) {
+    if (done && reader_ != nullptr) {
         counters_->settle(Aside::kNone);
-        live_.store(core_.get(), std::memory_order_release);
+        live_.store(reader_.get(), std::memory_order_release);
         return true;
     }
     counters_->settle(done ? made.why : Aside::kFault);
@@ -121,7 +106,7 @@ bool CachedFile::ensure_cached() noexcept {
 // ---- calls -----------------------------------------------------------------------------------------
 
 Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
-    if (Core* const core = live()) return core->read(core_, offset, into);
+    if (ReplicaReader* const reader = live()) return reader->read(offset, into);
     return read_on_trial(offset, into);
 }
 
@@ -131,19 +116,19 @@ Result<std::uint64_t> CachedFile::size() {
 }
 
 Result<std::size_t> CachedFile::read_version(std::uint64_t offset, io::MutableBytes into) {
-    return ensure_cached() ? core_->read_version(core_, offset, into) : refuse_uncached(name());
+    return ensure_cached() ? reader_->read_version(offset, into) : refuse_uncached(name());
 }
 bool CachedFile::unusable() const noexcept {
-    const Core* const core = live();
-    return core != nullptr && core->replica()->unusable();
+    const ReplicaReader* const reader = live();
+    return reader != nullptr && reader->state().replica->unusable();
 }
 std::shared_ptr<Replica> CachedFile::replica_to_keep() const {
-    const Core* const core = live();
-    return core != nullptr && core->outlives_close() ? core->replica() : nullptr;
+    const ReplicaReader* const reader = live();
+    return reader != nullptr && reader->state().policy.outlives_close ? reader->state().replica : nullptr;
 }
 std::string CachedFile::replica_label() const {
-    const Core* const core = live();
-    return core != nullptr ? core->replica()->label() : std::string();
+    const ReplicaReader* const reader = live();
+    return reader != nullptr ? reader->state().replica->label() : std::string();
 }
 
 Result<CachedFile::Exposed> CachedFile::expose() const {
@@ -157,12 +142,12 @@ Result<CachedFile::Exposed> CachedFile::expose() const {
 }
 
 void CachedFile::set_pinned(bool pinned) noexcept {
-    if (ensure_cached()) core_->replica()->set_pinned(pinned);
+    if (ensure_cached()) reader_->state().replica->set_pinned(pinned);
 }
 
 Result<std::uint64_t> CachedFile::evict() {
     if (live() == nullptr) return std::uint64_t{0};
-    const std::shared_ptr<Replica>& replica = core_->replica();
+    const std::shared_ptr<Replica>& replica = reader_->state().replica;
     std::uint64_t bytes = 0;
     for (std::uint64_t unit = 0; unit < replica->units(); ++unit) {
         if (!replica->has_any(unit)) continue;
@@ -175,42 +160,44 @@ Result<std::uint64_t> CachedFile::evict() {
     return bytes;
 }
 
-const Version& CachedFile::version() const noexcept { return core_->replica()->source(); }
+const Version& CachedFile::version() const noexcept { return reader_->state().replica->source(); }
 bool CachedFile::join(std::shared_ptr<Peers> peers) noexcept {
-    Core* const core = live();
-    return core != nullptr && core->join(std::move(peers));
+    ReplicaReader* const reader = live();
+    return reader != nullptr && reader->join(std::move(peers));
 }
 void CachedFile::part() noexcept {
-    if (Core* const core = live()) core->part();
+    if (ReplicaReader* const reader = live()) reader->state().peers.part();
 }
 bool CachedFile::has_peers() const noexcept {
-    const Core* const core = live();
-    return core != nullptr && core->has_peers();
+    const ReplicaReader* const reader = live();
+    return reader != nullptr && (reader->state().peers.has_servers() || reader->state().peers.has_joined());
 }
 
 void CachedFile::look_again() {
-    if (Core* const core = live()) core->look_again();
+    if (ReplicaReader* const reader = live()) reader->state().version.look_again();
     else if (small_ != nullptr) small_->look_again(*source_, *counters_);
 }
 Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
     if (!ensure_cached()) return refuse_uncached(name());
     Status outcome;
-    const Status enough = attempt([&] { outcome = core_->prefetch(core_, ranges, Core::Order::kOfReads); });
+    const Status enough = attempt([&] {
+        outcome = reader_->prefetcher().prefetch(ranges, Prefetcher::Order::kOfReads);
+    });
     return enough ? outcome : enough;
 }
 void CachedFile::prefetch_all() noexcept {
-    if (ensure_cached()) (void)attempt([&] { core_->prefetch_all(core_); });
+    if (ensure_cached()) (void)attempt([&] { reader_->prefetcher().prefetch_all(); });
 }
 std::uint64_t CachedFile::prefetch_left() const {
-    const Core* const core = live();
-    return core != nullptr ? core->prefetch_left() : 0;
+    const ReplicaReader* const reader = live();
+    return reader != nullptr ? reader->prefetcher().left() : 0;
 }
 std::uint64_t CachedFile::unread_bytes() const noexcept {
-    const Core* const core = live();
-    return core != nullptr ? core->unread_bytes() : 0;
+    const ReplicaReader* const reader = live();
+    return reader != nullptr ? reader->state().unread.bytes() : 0;
 }
 void CachedFile::cancel_prefetch() {
-    if (Core* const core = live()) core->cancel_prefetch();
+    if (ReplicaReader* const reader = live()) reader->prefetcher().cancel();
 }
 
 Status CachedFile::write_at(std::uint64_t, io::Bytes) { return refuse_writing(name()); }
@@ -222,24 +209,8 @@ Status CachedFile::punch(std::uint64_t, std::uint64_t) { return refuse_writing(n
 const CacheCounters& CachedFile::counters() const noexcept { return *counters_; }
 void CachedFile::count_into(area::ReadTally& tally) noexcept { counters_->count_into(tally); }
 
-void CacheCounters::count_into(area::ReadTally& tally) noexcept {
-    hit_bytes.count_into(tally.hit_bytes);
-    missed_bytes.count_into(tally.missed_bytes);
-    remote_bytes.count_into(tally.remote_bytes);
-    fetched_bytes.count_into(tally.fetched_bytes);
-    stored_bytes.count_into(tally.stored_bytes);
-    sums = &tally;
-}
-
-void CacheCounters::step_aside(Aside why) noexcept {
-    if (aside.exchange(why, std::memory_order_relaxed) == why || sums == nullptr) return;
-    // The earlier reason stays counted: in a forked child it is the parent's.
-    sums->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
-}
-void CacheCounters::settle(Aside why) noexcept { aside.store(why, std::memory_order_relaxed); }
-
 void CachedFile::await_stored() {
-    if (Core* const core = live()) core->await_stored();
+    if (ReplicaReader* const reader = live()) reader->state().budget.await();
 }
 
 }   // namespace forebay::cache

@@ -20,91 +20,17 @@
 #include <span>
 
 #include "area/run_tally.h"
+#include "cache/cache_counters.h"
+#include "cache/cache_policy.h"
 #include "cache/peers.h"
-#include "cache/read_ahead.h"
 #include "cache/replica.h"
-#include "cache/shared_budget.h"
 #include "cache/trial.h"
 #include "io/forwarding_file.h"
 #include "task/engine.h"
 
 namespace forebay::cache {
 
-enum class Aside : std::uint32_t {
-    kNone,
-    kYoung,     // its last change is too recent: a further change might not show in its times
-    kFast,      // its file system answers as fast as the replica would
-    kChanged,   // it has another version
-    kFull,      // no room
-    kFault,     // the staging area failed
-    kForked,    // a forked child
-    kUnsure,    // its file system may reuse an inode number and times for other content
-    kOnce,      // on trial: its reads have not shown that caching pays
-    kSlow,      // the staging area answers slower than the file system
-};
-inline constexpr std::size_t kAsideCount = 10;
-[[nodiscard]] const char* aside_name(Aside why) noexcept;
-
-// A counter of one file. It also adds to the process's sum after `count_into`.
-class CacheCounter {
-  public:
-    void fetch_add(std::uint64_t more, std::memory_order order) noexcept {
-        own_.fetch_add(more, order);
-        if (sum_ != nullptr) sum_->fetch_add(more, order);
-    }
-    [[nodiscard]] std::uint64_t load(std::memory_order order = std::memory_order_seq_cst) const noexcept {
-        return own_.load(order);
-    }
-    operator std::uint64_t() const noexcept { return load(); }   // as std::atomic has it
-    void count_into(std::atomic<std::uint64_t>& sum) noexcept { sum_ = &sum; }
-
-  private:
-    std::atomic<std::uint64_t> own_{0};
-    std::atomic<std::uint64_t>* sum_ = nullptr;
-};
-
-struct CacheCounters {
-    CacheCounter hit_bytes;                       // read from the replica
-    CacheCounter missed_bytes;                    // requested, and read from the source
-    CacheCounter remote_bytes;                    // requested, and received from another node
-    std::atomic<std::uint64_t> remote_ns{0};      // spent on reads from other nodes
-    std::atomic<std::uint64_t> late_answers{0};   // questions to other nodes without an answer in time
-    CacheCounter fetched_bytes;                   // read from the source, with bytes around a request
-    CacheCounter stored_bytes;
-    std::atomic<std::uint64_t> ahead_bytes{0};      // of missed_bytes: fetched ahead into memory
-    std::atomic<std::uint64_t> replaced_bytes{0};   // evicted for bytes that a known order uses sooner
-    std::atomic<std::uint64_t> waits{0};            // reads that waited for another thread's or process's fetch
-    std::atomic<Aside> aside{Aside::kNone};         // the last reason
-    area::ReadTally* sums = nullptr;
-
-    // Call before the first read.
-    void count_into(area::ReadTally& tally) noexcept;
-    // Sets the reason without counting it. `ReadCache::note_closed` counts it for a file on trial.
-    void settle(Aside why) noexcept;
-    // Sets the reason and counts it in the process's sums if it is new.
-    void step_aside(Aside why) noexcept;
-};
-
-struct CachePolicy {
-    // Most bytes of the file that are read and not stored yet; three quarters of them may be fetched ahead into memory.
-    std::uint64_t budget_bytes = 32 << 20;
-    std::shared_ptr<SharedBudget> shared{};   // limit for all files of the process; null: none
-    std::uint64_t young_ns = 2'000'000'000;   // least age of the last change before bytes are stored
-    std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
-    std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
-    bool judge_speed = true;                  // step aside if the source is as fast as a replica
-    // A process may use the replica after the close. Set if the file system's versions are sure.
-    bool outlives_close = true;
-    bool read_ahead = true;                        // fetch bytes that are likely to be requested next
-    std::uint64_t sample_share = kSampleShare;     // read-ahead at random starts after 1 / sample_share of the file
-    std::chrono::milliseconds close_max{10'000};   // longest wait of `close` for bytes that are being stored
-    std::uint64_t wait_min_ns = 1'000'000;         // least wait for another process's fetch of the same bytes
-    // Least time between two version checks by reads. kOffsetMax: reads make none.
-    std::uint64_t look_every_ns = kOffsetMax;
-    // Least time between two version checks in the background; used if `look_every_ns` is kOffsetMax.
-    std::uint64_t look_behind_ns = kOffsetMax;
-};
-
+class ReplicaReader;
 class SmallCopy;
 
 class CachedFile final : public io::ForwardingFile {
@@ -204,15 +130,14 @@ class CachedFile final : public io::ForwardingFile {
     void await_stored();
 
   private:
-    class Core;
     Result<std::size_t> read_on_trial(std::uint64_t offset, io::MutableBytes into);
     bool attach(Cause cause) noexcept;
-    [[nodiscard]] Core* live() const noexcept { return live_.load(std::memory_order_acquire); }
+    [[nodiscard]] ReplicaReader* live() const noexcept { return live_.load(std::memory_order_acquire); }
 
     const std::shared_ptr<CacheCounters> counters_;
-    std::shared_ptr<Core> core_;         // set once, before `live_`
-    std::atomic<Core*> live_{nullptr};   // null: on trial
-    // On trial. `attaching_` guards `attach_` and `core_`.
+    std::unique_ptr<ReplicaReader> reader_;       // set once, before `live_`
+    std::atomic<ReplicaReader*> live_{nullptr};   // null: on trial
+    // On trial. `attaching_` guards `attach_` and `reader_`.
     std::shared_ptr<io::File> source_;
     task::Engine* tasks_ = nullptr;
     std::shared_ptr<SharedTrial> trial_;

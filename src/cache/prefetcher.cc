@@ -1,9 +1,11 @@
+#include "cache/prefetcher.h"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "base/attempt.h"
-#include "cache/cached_file_core.h"
 #include "cache/peer_read.h"
 
 namespace forebay::cache {
@@ -19,19 +21,23 @@ constexpr std::uint64_t kTellCostNs = 1'000'000;      // cost of a request befor
 
 }   // namespace
 
-Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<const ByteRange> ranges, Order order) {
-    if (io::forks_so_far() != forks_) return {Code::kUnavailable, "a forked child does not prefetch"};
-    const std::uint64_t size = replica_->source().size;
+Prefetcher::Prefetcher(std::shared_ptr<CachedFileState> file, std::shared_ptr<SourceFetcher> fetcher,
+                       std::shared_ptr<UnitReplacement> replacement) noexcept
+    : file_(std::move(file)), fetcher_(std::move(fetcher)), replacement_(std::move(replacement)) {}
+
+Status Prefetcher::prefetch(std::span<const ByteRange> ranges, Order order) {
+    if (file_->admission.is_forked()) return {Code::kUnavailable, "a forked child does not prefetch"};
+    const std::uint64_t size = file_->size();
     if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end >= size) order = Order::kOfFile;
     std::vector<ByteRange> share;
-    if (has_peers_.load() && !closing_.load() && stores())
-        if (const auto peers = peers_here()) {
+    if (file_->peers.has_joined() && !file_->budget.is_closed() && file_->admission.stores())
+        if (const auto peers = file_->peers.joined()) {
             share = share_of(*peers, ranges);
             ranges = share;
         }
     {
         const std::lock_guard lock(mutex_);
-        if (closing_.load()) return Status::ok();
+        if (file_->budget.is_closed()) return Status::ok();
         if (ranges.size() > kPrefetchRangesMax - wanted_.size())
             return {Code::kNoSpace, "too many ranges wait to be prefetched"};
         for (const ByteRange range : ranges) {
@@ -39,27 +45,29 @@ Status CachedFile::Core::prefetch(const std::shared_ptr<Core>& self, std::span<c
             if (inside.begin >= inside.end) continue;
             wanted_.push_back({inside, order});
             wanted_bytes_ += inside.size();
-            if (order == Order::kOfReads) uses_.add(inside);
+            if (order == Order::kOfReads) replacement_->add(inside);
         }
-        if (order == Order::kOfReads) ordered_.store(true);
+        if (order == Order::kOfReads) replacement_->follow_order();
         else any_unordered_ = true;
     }
-    start_prefetchers(self);
+    start_prefetchers();
     return Status::ok();
 }
 
-void CachedFile::Core::prefetch_all(const std::shared_ptr<Core>& self) {
-    all_once_old_.store(!stores() && policy_.now_ns() < old_enough_ns_);
+void Prefetcher::prefetch_all() {
+    all_once_old_.store(!file_->admission.stores() && file_->admission.is_young());
     if (all_once_old_.load()) return;
-    const std::uint64_t size = replica_->source().size;
-    const std::uint64_t first = servers_ != nullptr ? std::min(size, servers_->first_byte()) : 0;
+    const std::uint64_t size = file_->size();
+    const std::uint64_t first = std::min(size, file_->peers.first_byte());
     const std::array<ByteRange, 2> whole{{{first, size}, {0, first}}};   // nodes begin at different places
-    (void)prefetch(self, whole, Order::kOfFile);                         // the rest is fetched on request
+    (void)prefetch(whole, Order::kOfFile);                               // the rest is fetched on request
 }
 
-std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const ByteRange> ranges) {
-    const std::uint64_t size = replica_->source().size;
-    const auto cost_ns = [this](std::uint64_t bytes) { return std::max(pace_.cost_ns(bytes), kTellCostNs); };
+std::vector<ByteRange> Prefetcher::share_of(Peers& peers, std::span<const ByteRange> ranges) {
+    const std::uint64_t size = file_->size();
+    const auto cost_ns = [this](std::uint64_t bytes) {
+        return std::max(file_->peers.pace().cost_ns(bytes), kTellCostNs);
+    };
     std::vector<ByteRange> share;
     PeerRead done;
     for (const ByteRange range : ranges) {
@@ -68,43 +76,44 @@ std::vector<ByteRange> CachedFile::Core::share_of(Peers& peers, std::span<const 
         const auto own = tell_prefetch(peers, inside, size, cost_ns, done);
         share.insert(share.end(), own.begin(), own.end());
     }
-    counters.late_answers.fetch_add(done.late, std::memory_order_relaxed);
+    file_->counters->late_answers.fetch_add(done.late, std::memory_order_relaxed);
     return share;
 }
 
-void CachedFile::Core::start_prefetchers(const std::shared_ptr<Core>& self) {
+void Prefetcher::start_prefetchers() {
     do {
         const std::lock_guard lock(mutex_);
-        const std::size_t most = full_.load() ? kPrefetchersIntoMemory : kPrefetchers;
+        const std::size_t most = file_->admission.is_full() ? kPrefetchersIntoMemory : kPrefetchers;
         if ((wanted_.empty() && left_out_.empty()) || prefetchers_ >= most) return;
         ++prefetchers_;
-    } while (prefetch_one(self));
+    } while (prefetch_one());
 }
 
-// Fetches the next piece in a task, and submits the next task. False: no piece; the prefetcher no longer counts.
-bool CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
+// Submits a task that fetches the next piece and then submits the next task. Returns false if there is no piece; the
+// caller then no longer counts as a prefetcher.
+bool Prefetcher::prefetch_one() {
     std::shared_ptr<Taken> taken;
     (void)attempt([&] { taken = std::make_shared<Taken>(); });
     if (taken != nullptr) {
-        taken->core = self;
+        taken->prefetcher = shared_from_this();
         if (!take_piece(*taken)) return false;
         bool runs = false;
         (void)attempt([&] {
-            runs = submit([taken] {
-                const std::shared_ptr<Core>& core = taken->core;
-                (void)attempt([&] { core->fetch_piece(*taken); });
+            runs = fetcher_->submit([taken] {
+                Prefetcher& own = *taken->prefetcher;
+                (void)attempt([&] { own.fetch_piece(*taken); });
                 taken->room = {};
                 {
-                    const std::lock_guard lock(core->mutex_);
-                    core->taken_bytes_ -= taken->piece.range.size();
+                    const std::lock_guard lock(own.mutex_);
+                    own.taken_bytes_ -= taken->piece.range.size();
                 }
-                (void)core->prefetch_one(core);
+                (void)own.prefetch_one();
                 return Status::ok();
             });
         });
         if (runs) return true;
     }
-    cancel_prefetch();
+    cancel();
     const std::lock_guard lock(mutex_);
     if (taken != nullptr) taken_bytes_ -= taken->piece.range.size();
     --prefetchers_;
@@ -112,28 +121,27 @@ bool CachedFile::Core::prefetch_one(const std::shared_ptr<Core>& self) {
 }
 
 // Returns false if the queue is empty or there is no memory; the prefetcher then no longer counts.
-bool CachedFile::Core::take_piece(Taken& taken) {
+bool Prefetcher::take_piece(Taken& taken) {
     const std::lock_guard lock(mutex_);
-    const bool into_memory = full_.load();
+    const bool into_memory = file_->admission.is_full();
     if (into_memory) forget_unordered();
     while (!wanted_.empty() && wanted_.front().range.empty()) wanted_.pop_front();   // overtaken
     taken.again = wanted_.empty();
     std::deque<Wanted>& from = taken.again ? left_out_ : wanted_;
-    if (closing_.load() || from.empty()) {
+    if (file_->budget.is_closed() || from.empty()) {
         --prefetchers_;
         return false;
     }
     Wanted& first = from.front();
     // Several pieces fit into the buffer.
-    const std::uint64_t share = buffer_.bytes_max() / 4, step = share < kUnitBytes ? kBlockBytes : kUnitBytes;
+    const std::uint64_t share = file_->buffer.bytes_max() / 4, step = share < kUnitBytes ? kBlockBytes : kUnitBytes;
     const std::uint64_t most = into_memory ? std::clamp(share / step * step, kBlockBytes, kFetchMax) : kFetchMax;
     const ByteRange piece{first.range.begin, std::min(first.range.end, (first.range.begin / most + 1) * most)};
     if (into_memory) {
         // Set it before the check: a read that makes room checks it afterwards.
         paused_.store(true);
-        taken.fetched = widened(piece);
-        const std::uint64_t bytes = taken.fetched.size();
-        if (pending_bytes_ + buffer_.bytes() + bytes <= policy_.budget_bytes) taken.room = buffer_.reserve(bytes);
+        taken.fetched = replacement_->widened(piece);
+        taken.room = file_->budget.reserve_ahead(taken.fetched.size());
         if (!taken.room) {
             --prefetchers_;
             return false;
@@ -149,39 +157,39 @@ bool CachedFile::Core::take_piece(Taken& taken) {
 }
 
 // Runs in a task.
-void CachedFile::Core::fetch_piece(Taken& taken) {
+void Prefetcher::fetch_piece(Taken& taken) {
     const Wanted& piece = taken.piece;
-    if (taken.room && buffers()) return fetch_into_memory(taken);
-    if (stores() && !replica_->unusable()) {
+    if (taken.room && file_->buffers()) return fetch_into_memory(taken);
+    if (file_->admission.stores() && !file_->replica->unusable()) {
         const std::uint64_t begin = std::max(piece.range.begin, fetch_missing(piece, taken.again));
-        if (begin < piece.range.end && buffers()) put_back({{begin, piece.range.end}, piece.order});
-    } else if (buffers()) {   // changed since it was taken
+        if (begin < piece.range.end && file_->buffers()) put_back({{begin, piece.range.end}, piece.order});
+    } else if (file_->buffers()) {   // changed since it was taken
         put_back(piece);
     } else {
-        cancel_prefetch();
+        cancel();
     }
 }
 
 // Runs in a task. An owner may fetch only a few blocks of its unit, so the rest is tried once more after all others.
-// Stops before the piece's end if nothing more can be stored.
-std::uint64_t CachedFile::Core::fetch_missing(Wanted piece, bool again) {
-    const std::uint64_t size = replica_->source().size;
+// Returns the end reached: before the piece's end if nothing more can be stored.
+std::uint64_t Prefetcher::fetch_missing(Wanted piece, bool again) {
+    const std::uint64_t size = file_->size();
     const std::uint64_t end = std::min(size, block_floor(piece.range.end + kBlockBytes - 1));
-    const std::uint64_t give_up_ns = policy_.steady_ns() + kAgainMaxNs;
+    const std::uint64_t give_up_ns = file_->policy.steady_ns() + kAgainMaxNs;
     std::uint64_t at = block_floor(piece.range.begin);
-    while (at < end && !closing_.load() && !stopped_.load()) {
-        (void)Replica::revive(replica_, at);
-        const std::uint64_t gap_end = replica_->end_of_gap(at, std::min(end, end_of_claim(at)));
+    while (at < end && !file_->budget.is_closed() && !file_->admission.is_stopped()) {
+        (void)Replica::revive(file_->replica, at);
+        const std::uint64_t gap_end = file_->replica->end_of_gap(at, std::min(end, file_->peers.end_of_claim(at)));
         if (gap_end == at) {
             at = std::min(end, at + kBlockBytes);
             continue;
         }
-        Fetched fetched;
+        SourceFetcher::Fetched fetched;
         fetched.offset = at;
-        const std::uint32_t seen = replica_->arrivals();
-        fetched.claims = claim_units({at, gap_end});
-        if (fetched.claims.empty() && again && policy_.steady_ns() < give_up_ns) {
-            replica_->await(seen, kAgainStep);
+        const std::uint32_t seen = file_->replica->arrivals();
+        fetched.claims = fetcher_->claim_units({at, gap_end});
+        if (fetched.claims.empty() && again && file_->policy.steady_ns() < give_up_ns) {
+            file_->replica->await(seen, kAgainStep);
             continue;
         }
         if (fetched.claims.empty()) {
@@ -191,29 +199,29 @@ std::uint64_t CachedFile::Core::fetch_missing(Wanted piece, bool again) {
             continue;
         }
         // A former owner may just have stored missing blocks.
-        if (replica_->end_of_gap(at, gap_end) != gap_end) continue;
+        if (file_->replica->end_of_gap(at, gap_end) != gap_end) continue;
         at = std::min(gap_end, (fetched.claims.back().unit() + 1) * kUnitBytes);
-        fetch_claimed(fetched, at - fetched.offset);
-        if (stopped_.load()) return fetched.offset;
+        fetcher_->fetch_claimed(fetched, at - fetched.offset);
+        if (file_->admission.is_stopped()) return fetched.offset;
     }
     return at;
 }
 
-void CachedFile::Core::leave_out(Wanted rest) {
+void Prefetcher::leave_out(Wanted rest) {
     const std::lock_guard lock(mutex_);
     if (left_out_.size() == kPrefetchRangesMax) return;
     left_out_.push_back(rest);
     wanted_bytes_ += rest.range.size();
 }
 
-void CachedFile::Core::put_back(Wanted rest) {
+void Prefetcher::put_back(Wanted rest) {
     const std::lock_guard lock(mutex_);
     wanted_.push_front(rest);
     wanted_bytes_ += rest.range.size();
 }
 
 // Called under the mutex, when nothing more can be stored.
-void CachedFile::Core::forget_unordered() {
+void Prefetcher::forget_unordered() {
     wanted_.insert(wanted_.begin(), left_out_.begin(), left_out_.end());
     left_out_.clear();
     if (!std::exchange(any_unordered_, false)) return;
@@ -224,20 +232,22 @@ void CachedFile::Core::forget_unordered() {
     });
 }
 
-std::uint64_t CachedFile::Core::prefetch_left() const {
-    if (io::forks_so_far() != forks_) return 0;
+std::uint64_t Prefetcher::left() const {
+    if (file_->admission.is_forked()) return 0;
     const std::lock_guard lock(mutex_);
-    return closing_.load() || full_.load() ? 0 : wanted_bytes_ + taken_bytes_ + pending_bytes_;
+    return file_->budget.is_closed() || file_->admission.is_full()
+               ? 0
+               : wanted_bytes_ + taken_bytes_ + file_->budget.bytes();
 }
 
-void CachedFile::Core::cancel_prefetch() {
-    if (io::forks_so_far() != forks_) return;
+void Prefetcher::cancel() {
+    if (file_->admission.is_forked()) return;
     const std::lock_guard lock(mutex_);
     wanted_.clear();
     left_out_.clear();
     wanted_bytes_ = 0;
-    forget_order();
-    buffer_.clear();
+    replacement_->forget_order();
+    file_->buffer.clear();
 }
 
 }   // namespace forebay::cache

@@ -1,0 +1,34 @@
+// How one file is read through the cache: its limits, its clocks, and what it may do ahead of requests.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "cache/read_ahead.h"
+#include "cache/shared_budget.h"
+#include "extent/range.h"
+
+namespace forebay::cache {
+
+struct CachePolicy {
+    // Most bytes of the file that are read and not stored yet; three quarters of them may be fetched ahead into memory.
+    std::uint64_t budget_bytes = 32 << 20;
+    std::shared_ptr<SharedBudget> shared{};   // limit for all files of the process; null: none
+    std::uint64_t young_ns = 2'000'000'000;   // least age of the last change before bytes are stored
+    std::uint64_t (*now_ns)() noexcept;       // CLOCK_REALTIME
+    std::uint64_t (*steady_ns)() noexcept;    // CLOCK_MONOTONIC
+    bool judge_speed = true;                  // step aside if the source is as fast as a replica
+    // A process may use the replica after the close. Set if the file system's versions are sure.
+    bool outlives_close = true;
+    bool read_ahead = true;                        // fetch bytes that are likely to be requested next
+    std::uint64_t sample_share = kSampleShare;     // read-ahead at random starts after 1 / sample_share of the file
+    std::chrono::milliseconds close_max{10'000};   // longest wait of `close` for bytes that are being stored
+    std::uint64_t wait_min_ns = 1'000'000;         // least wait for another process's fetch of the same bytes
+    // Least time between two version checks by reads. kOffsetMax: reads make none.
+    std::uint64_t look_every_ns = kOffsetMax;
+    // Least time between two version checks in the background; used if `look_every_ns` is kOffsetMax.
+    std::uint64_t look_behind_ns = kOffsetMax;
+};
+
+}   // namespace forebay::cache

@@ -1,0 +1,54 @@
+// Reads one file through its replica, with all that may bring the bytes: the replica, the ahead buffer, the source.
+//
+// This class serves reads. Its parts:
+//
+//   CachedFileState   the source, the replica, and what limits their use   cache/cached_file_state.h
+//   SourceFetcher     misses, stores, and read-ahead                       cache/source_fetcher.h
+//   Prefetcher        ranges that the program named                        cache/prefetcher.h
+//   UnitReplacement   what is stored in the place of other bytes           cache/unit_replacement.h
+//
+// Invariant: all bytes of one read are of one version. Tasks share the ownership of the parts, not of this.
+// Thread-safe, without a lock of its own. A hit takes no lock and allocates no memory, unless the file has peers or a
+// known order. Blocks as CachedFile does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "cache/cached_file_state.h"
+#include "cache/prefetcher.h"
+#include "cache/source_fetcher.h"
+#include "cache/unit_replacement.h"
+#include "io/file.h"
+
+namespace forebay::cache {
+
+class ReplicaReader {
+  public:
+    explicit ReplicaReader(std::shared_ptr<CachedFileState> file);
+
+    [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, io::MutableBytes into);
+    // Reads bytes of the replica's version only. kUnavailable: the file changed.
+    [[nodiscard]] Result<std::size_t> read_version(std::uint64_t offset, io::MutableBytes into);
+    // See CachedFile.
+    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
+    void close();
+
+    [[nodiscard]] CachedFileState& state() const noexcept { return *file_; }
+    [[nodiscard]] Prefetcher& prefetcher() const noexcept { return *prefetcher_; }
+
+  private:
+    [[nodiscard]] Result<std::size_t> read_known(std::uint64_t offset, io::MutableBytes into, ReadOrigin& from);
+    [[nodiscard]] std::size_t read_replica(std::uint64_t offset, io::MutableBytes into);
+    [[nodiscard]] std::size_t read_buffer(std::uint64_t offset, io::MutableBytes into) noexcept;
+    void look_if_due();
+
+    const std::shared_ptr<CachedFileState> file_;
+    const std::shared_ptr<SourceFetcher> fetcher_;
+    const std::shared_ptr<UnitReplacement> replacement_;
+    const std::shared_ptr<Prefetcher> prefetcher_;
+};
+
+}   // namespace forebay::cache
