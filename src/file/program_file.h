@@ -1,7 +1,8 @@
 // The calls of a file that the program has open. Each way to stage a file is one class.
 //
-//   LocalFile    this process alone writes or reads the file (local_file.h)
-//   SharedFile   the ranks of a communicator write the file together (shared_file.h)
+//   LocalFile       this process alone writes or reads the file (local_file.h)
+//   ForwardedFile   this process alone writes the file, and a staging server stages it (forwarded_file.h)
+//   SharedFile      the ranks of a communicator write the file together (shared_file.h)
 //
 // The open chooses the class. Ownership: each open of a file has one object; the ranks' opens of a file share one.
 // Thread-safety: any thread may call write, read, await_drained and expose_offsets; of the other calls one runs at a
@@ -44,6 +45,7 @@ class ProgramFile {
     // `afterwards` is then called later. Collective.
     virtual stage::Engine::Detached close(stage::AfterClose afterwards) = 0;
 
+    // The file's entry in the engine.
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }

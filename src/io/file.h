@@ -95,8 +95,6 @@ class MappingPart final : public Mapping {
     Mapping& whole_;
 };
 
-class ForwardedTarget;
-
 class File {
   public:
     virtual ~File() = default;
@@ -148,9 +146,6 @@ class File {
     // Limits later use of a descriptor to the time of each call, for a file that is rarely used except through its
     // mapping. No other call may overlap this one.
     virtual void rest() noexcept {}
-
-    // Returns the further calls of a file that another process stages (io/forwarded_target.h), or null for other files.
-    [[nodiscard]] virtual ForwardedTarget* forwarded() noexcept { return nullptr; }
 };
 
 enum class OpenMode : std::uint8_t {

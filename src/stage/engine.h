@@ -78,6 +78,8 @@ class Engine {
     // If staging is impossible (an option or the staging area is unusable), the file is attached in state bypass, and
     // the reason is counted. `warning`, given once per engine, says why. With option strict, that is the error instead.
     Result<Attached> attach(OpenTarget target);
+    // Attaches a file with `target.forwarded`, which a staging server stages for this process. Errors as `attach`.
+    Result<std::shared_ptr<ForwardedWriting>> attach_forwarded(OpenTarget target);
     // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
     // `revalidate`), all of its bytes are on the node, and no process of the node stages it. Null: open it. Blocks on
     // the staging area only.
@@ -123,6 +125,7 @@ class Engine {
     void await_rest() noexcept;
 
   private:
+    [[nodiscard]] Result<io::Identity> admit(io::File& file, const OpenTarget& target);
     struct State;
     explicit Engine(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;

@@ -348,7 +348,7 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
         // Our driver all the same, so that HDF5 knows the file again; it does not stage it.
         // A failure is told by the next flush of whoever has the file open.
         if (const std::shared_ptr<stage::StagedFile> file = staged_already(path))
-            (void)file->lifecycle().step_aside(AsideReason::kSwmr);
+            (void)Session::get().engine()->files().step_aside(file->identity(), AsideReason::kSwmr);
     }
     return std::nullopt;
 }

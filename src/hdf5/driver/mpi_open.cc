@@ -92,9 +92,7 @@ Status empty_everywhere(MpiFile& file, const char* name) {
 }
 
 stage::OpenTarget take_target(MpiFile& file) {
-    stage::OpenTarget target = target_of(*file.open);
-    if (file.forwarded != nullptr) target.file = std::move(file.forwarded);
-    return target;
+    return file.target ? std::move(*std::exchange(file.target, std::nullopt)) : target_of(*file.open);
 }
 
 // To a staging server, if the options name one, and these ranks do not have the file open already. Collective.
@@ -110,14 +108,11 @@ Status forward_everywhere(MpiFile& file, unsigned flags) {
     if (!all) return all.status();
     if (std::ranges::count(all.value(), std::uint64_t{1}) > 0) return Status::ok();
     stage::OpenTarget target;
-    FOREBAY_TRY(file.team->agree(attempt([&] {
-        target = target_of(open);
-        return Status::ok();
-    })));
+    FOREBAY_TRY(file.team->agree(attempt([&] { target = target_of(open); })));
     const bool emptied = file.team->rank() == 0 && ((flags & H5F_ACC_TRUNC) != 0 || file.made.made());
     FOREBAY_TRY(forward_together(*file.team, target, engine->options(), open, {.emptied = emptied}));
-    if (target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
     open.aside = target.aside;
+    file.target = std::move(target);
     return Status::ok();
 }
 
