@@ -30,11 +30,13 @@ Status Lifecycle::may_be_opened() {
     return Status::ok();   // the mode stays, as this thread has the writer's lock
 }
 
-// Forgets the file's earlier use.
+// Forgets the file's earlier use. A drainer that has stepped aside keeps its group, and an empty log in it, until now.
 void Lifecycle::begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, std::uint64_t size) {
     file_.unstaged.replace(file_.target, std::move(target));
     file_.slot.use(slot);
     file_.sizes = {size, size};
+    file_.log.reset();
+    file_.group.reset();
     file_.several_nodes = false;
     file_.left = {};
     log_.forget_failure();
