@@ -200,8 +200,8 @@ bool SourceFetcher::submit(std::function<Status()> run) {
         std::function<Status()> run;
         Status operator()() const { return run(); }
     };
-    const task::Submitted submitted =
-        file_->tasks.submit({.run = Counted{std::make_shared<TaskCount::Entry>(file_->task_count), std::move(run)}});
+    const task::Submitted submitted = file_->tasks.submit(
+        {.run = Counted{std::make_shared<TaskCount::Entry>(file_->task_count), std::move(run)}});
     if (submitted.task && !submitted.has_thread) return !file_->tasks.cancel(submitted.task);
     return static_cast<bool>(submitted.task);
 }

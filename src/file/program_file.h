@@ -1,9 +1,12 @@
-// The calls of a file that the program has open. Each way to stage a file is one class, which the open chooses.
-//   LocalFile    this process alone writes or reads the file (local_file.h)
-//   SharedFile   the ranks of a communicator write the file together (shared_file.h)
-// Each open of a file has one object; the ranks' opens of a file share one. Any thread may call write, read,
-// await_drained and expose_offsets; other calls run one at a time. All members of a SharedFile's team make the calls
-// marked collective, in the same order.
+// The calls of a file that the program has open. Each way to stage a file is one class.
+//
+//   LocalFile       this process alone writes or reads the file (local_file.h)
+//   ForwardedFile   this process alone writes the file, and a staging server stages it (forwarded_file.h)
+//   SharedFile      the ranks of a communicator write the file together (shared_file.h)
+//
+// The open chooses the class. Ownership: each open of a file has one object; the ranks' opens of a file share one.
+// Thread-safety: any thread may call write, read, await_drained and expose_offsets; of the other calls one runs at a
+// time. All members of a SharedFile's team make the calls marked collective, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +44,7 @@ class ProgramFile {
     // `afterwards` is then called later. Collective.
     virtual stage::Engine::Detached close(stage::AfterClose afterwards) = 0;
 
+    // The file's entry in the engine.
     [[nodiscard]] stage::StagedFile& staged() const noexcept { return *file_; }
     [[nodiscard]] std::uint64_t size() const { return file_->size(); }
     [[nodiscard]] stage::Engine& engine() const noexcept { return *engine_; }

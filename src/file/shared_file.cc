@@ -23,14 +23,29 @@ SharedFile::~SharedFile() {
     if (state_.attached) (void)engine_->detach(file_, true);
 }
 
+// ---- opening ---------------------------------------------------------------------------------------------
+
+Status SharedFile::attach(stage::OpenTarget target, std::string& warning) {
+    if (target.forwarded != nullptr) {
+        auto writing = engine_->attach_forwarded(std::move(target));
+        FOREBAY_TRY(writing.status());
+        file_ = state_.file = writing.value()->reader();
+        forwarded_.adopt(std::move(writing).value());
+        sharing_ = &forwarded_;
+    } else {
+        auto attached = engine_->attach(std::move(target));
+        FOREBAY_TRY(attached.status());
+        file_ = state_.file = std::move(attached.value().file);
+        warning = std::move(attached.value().warning);
+    }
+    state_.attached = true;
+    return Status::ok();
+}
+
+// Fills `me` with this member's facts, and `warning` with a text for the user.
 Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning) {
     FOREBAY_TRY(opened.status());
-    if (opened.value().file->forwarded() != nullptr) sharing_ = &forwarded_;
-    auto attached = engine_->attach(std::move(opened).value());
-    FOREBAY_TRY(attached.status());
-    file_ = state_.file = std::move(attached.value().file);
-    state_.attached = true;
-    warning = std::move(attached.value().warning);
+    FOREBAY_TRY(attach(std::move(opened).value(), warning));
     if (file_->membership().shared())
         return {Code::kUnsupported, fmt::format("open {}: it is open for writing already, with another communicator "
                                                 "or by an open that has not been closed",

@@ -83,6 +83,7 @@ class SharedFile final : public ProgramFile {
   private:
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
     Status write_part(std::span<const Part> parts, stage::ByteClass byte_class, bool together);
+    Status attach(stage::OpenTarget target, std::string& warning);
     Status introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning);
     Status choose_sharing(const std::vector<Introduction>& all, const Introduction& me, std::string& warning);
     Status stay_unstaged();

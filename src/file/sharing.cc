@@ -102,44 +102,68 @@ Status Sharing::close_now(const Status& whole, Status committed) {
     return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
 }
 
-Status WithoutLog::write(std::span<const Part> parts, stage::ByteClass byte_class, bool) {
-    return attempt([&] { return state_.file->write(parts, byte_class); });
-}
-
-// Waits for the writes of all members, calls `act` on the acting members, and returns on all after them.
 template <class Act>
-Status WithoutLog::by_those_who_act(Act&& act, Untold untold) {
+Status WithoutLog::all_meet(bool acts, Act&& act, Untold untold) {
+    // A state without the failed write must not replace the last commit.
     FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
-    return agree(acts() ? attempt(act) : Status::ok());
+    return agree(acts ? attempt(act) : Status::ok());
 }
 
-Status WithoutLog::commit() {
-    return by_those_who_act(
-        [&] {
-            const Status committed = state_.file->commit();
-            return committed ? state_.file->drain() : committed;
-        },
-        Untold::kTell);
-}
-
-Status WithoutLog::step_aside(ledger::AsideReason reason) {
-    return by_those_who_act([&] { return state_.file->lifecycle().step_aside(reason); });
-}
-
-Status WithoutLog::end_part(const Status& whole, Status committed) {
-    if (!whole) state_.file->lifecycle().withhold(copy_of(whole, "a write failed"));
+Status WithoutLog::end_part(const Status& /*whole*/, Status committed) {
     const Status mine = state_.engine->detach(state_.file, true);
     state_.end_claim();
     return agree(mine ? committed : mine);
 }
 
+// ---- Unstaged ----------------------------------------------------------------------------------------
+
+Status Unstaged::write(std::span<const Part> parts, stage::ByteClass byte_class, bool /*together*/) {
+    return attempt([&] { return state_.file->write(parts, byte_class); });
+}
+
 Status Unstaged::truncate(std::uint64_t size) {
-    return by_those_who_act([&] { return state_.file->truncate(size); });
+    return all_meet(true, [&] { return state_.file->truncate(size); });
+}
+
+Status Unstaged::commit() {
+    const auto commit = [&] {
+        const Status committed = state_.file->commit();
+        return committed ? state_.file->drain() : committed;
+    };
+    return all_meet(true, commit, Untold::kTell);
+}
+
+Status Unstaged::step_aside(ledger::AsideReason reason) {
+    return all_meet(true, [&] { return state_.file->lifecycle().step_aside(reason); });
+}
+
+// ---- Forwarded ---------------------------------------------------------------------------------------
+
+Status Forwarded::write(std::span<const Part> parts, stage::ByteClass byte_class, bool /*together*/) {
+    return attempt([&] { return writing_->write(parts, byte_class); });
 }
 
 Status Forwarded::truncate(std::uint64_t size) {
-    FOREBAY_TRY(by_those_who_act([&] { return state_.file->truncate(size); }));
-    return attempt([&] { return acts() ? Status::ok() : state_.file->membership().note_size(size); });
+    FOREBAY_TRY(all_meet(acts(), [&] { return writing_->truncate(size); }));
+    if (!acts()) writing_->note_size(size);
+    return Status::ok();
+}
+
+Status Forwarded::commit() {
+    const auto commit = [&] {
+        const Status committed = writing_->commit();
+        return committed ? writing_->drain() : committed;
+    };
+    return all_meet(acts(), commit, Untold::kTell);
+}
+
+Status Forwarded::step_aside(ledger::AsideReason reason) {
+    return all_meet(acts(), [&] { return writing_->step_aside(reason); });
+}
+
+Status Forwarded::end_part(const Status& whole, Status committed) {
+    if (!whole) writing_->withhold(whole);
+    return WithoutLog::end_part(whole, std::move(committed));
 }
 
 }   // namespace forebay::file

@@ -96,37 +96,41 @@ class Sharing {
 
 // A file without a log: each write goes to the target, or to the staging server, at once.
 class WithoutLog : public Sharing {
-  public:
-    using Sharing::Sharing;
-    Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
-    Status commit() override;
-    Status step_aside(ledger::AsideReason reason) override;
-
   protected:
-    // Returns true if this member makes the calls that change the whole file.
-    [[nodiscard]] virtual bool acts() const noexcept = 0;
+    using Sharing::Sharing;
     Status end_part(const Status& whole, Status committed) override;
+    // Waits for the writes of all members, has the members with `acts` call `act`, and returns on all after them.
     template <class Act>
-    Status by_those_who_act(Act&& act, Untold untold = Untold::kKeep);
+    Status all_meet(bool acts, Act&& act, Untold untold = Untold::kKeep);
 };
 
 class Unstaged final : public WithoutLog {
   public:
     using WithoutLog::WithoutLog;
+    Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
     Status truncate(std::uint64_t size) override;
-
-  private:
-    [[nodiscard]] bool acts() const noexcept override { return true; }
+    Status commit() override;
+    Status step_aside(ledger::AsideReason reason) override;
 };
 
 class Forwarded final : public WithoutLog {
   public:
     using WithoutLog::WithoutLog;
+    // Call this before any other function.
+    void adopt(std::shared_ptr<stage::ForwardedWriting> writing) noexcept { writing_ = std::move(writing); }
+
+    Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
+    Status expose_offsets() override { return writing_->expose_offsets(); }
     Status truncate(std::uint64_t size) override;
+    Status commit() override;
+    Status step_aside(ledger::AsideReason reason) override;
 
   private:
-    [[nodiscard]] bool acts() const noexcept override { return state_.team->rank() == 0; }
+    [[nodiscard]] bool acts() const noexcept { return state_.team->rank() == 0; }
     [[nodiscard]] bool keeps_last_commit() const noexcept override { return true; }
+    Status end_part(const Status& whole, Status committed) override;
+
+    std::shared_ptr<stage::ForwardedWriting> writing_;
 };
 
 }   // namespace forebay::file

@@ -93,8 +93,6 @@ class MappingPart final : public Mapping {
     Mapping& whole_;
 };
 
-class ForwardedTarget;
-
 class File {
   public:
     virtual ~File() = default;
@@ -146,9 +144,6 @@ class File {
 
     // Limits later use of a descriptor to each call, for a file mostly used through its mapping. No call may overlap.
     virtual void rest() noexcept {}
-
-    // Returns the further calls of a file that another process stages (io/forwarded_target.h), or null for other files.
-    [[nodiscard]] virtual ForwardedTarget* forwarded() noexcept { return nullptr; }
 };
 
 enum class OpenMode : std::uint8_t {

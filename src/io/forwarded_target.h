@@ -10,10 +10,8 @@
 
 namespace forebay::io {
 
-class ForwardedTarget {
+class ForwardedTarget : public File {
   public:
-    virtual ~ForwardedTarget() = default;
-
     // Works like File::write_at, for metadata. The bytes reach the file at the next commit, not before.
     virtual Status write_metadata_at(std::uint64_t offset, Bytes bytes) = 0;
     // Marks the end of one program call's writes. In a file with several writers, the others can read the bytes now.
@@ -28,11 +26,8 @@ class ForwardedTarget {
     virtual void withhold(const Status& why) noexcept = 0;
     // Commits, drains, and releases the other process. Later reads go to the file itself. A second call does nothing.
     virtual Status close() = 0;
-
-  protected:
-    ForwardedTarget() = default;
-    ForwardedTarget(const ForwardedTarget&) = default;
-    ForwardedTarget& operator=(const ForwardedTarget&) = default;
+    // Another process that writes the file through the same server has set its size.
+    virtual void note_size(std::uint64_t size) noexcept = 0;
 };
 
 }   // namespace forebay::io

@@ -34,7 +34,6 @@ class ForwardingFile : public File {
     Status flush() override { return file_->flush(); }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
     void rest() noexcept override { file_->rest(); }
-    [[nodiscard]] ForwardedTarget* forwarded() noexcept override { return file_->forwarded(); }
 
   protected:
     explicit ForwardingFile(std::shared_ptr<File> file) : file_(std::move(file)) {}

@@ -82,17 +82,29 @@ Result<std::string> Engine::recover_before_open(const std::string& name, bool wr
     return recovered;
 }
 
-Result<Attached> Engine::attach(OpenTarget target) {
-    const std::string& path = target.file->name();
+// Before `file` is attached. Returns its identity once closes of it by this process have ended.
+Result<io::Identity> Engine::admit(io::File& file, const OpenTarget& target) {
+    const std::string& path = file.name();
     if (inherited())
         return Status(Code::kUnsupported, fmt::format("open {}: HDF5 was in use before this process was forked", path));
     if (state_->context.ended()) return Status(Code::kUnavailable, fmt::format("open {}: the process ends", path));
-    const auto identified = target.file->identity();
+    const auto identified = file.identity();
     if (!identified) return identified.status();
     const io::Identity identity = target.known_as.value_or(identified.value());
     using Before = DeferredCloses::Before;
     state_->closes.await_own(identity, target.prepare ? Before::kDrop : Before::kUse);
-    return state_->files.attach(std::move(target), identity);
+    return identity;
+}
+
+Result<Attached> Engine::attach(OpenTarget target) {
+    const auto identity = admit(*target.file, target);
+    return identity ? state_->files.attach(std::move(target), identity.value()) : identity.status();
+}
+
+Result<std::shared_ptr<ForwardedWriting>> Engine::attach_forwarded(OpenTarget target) {
+    const auto identity = admit(*target.forwarded, target);
+    if (!identity) return identity.status();
+    return state_->files.attach_forwarded(std::move(target), identity.value());
 }
 
 // A reader that does not open its file has no lock of it, either.
@@ -134,7 +146,7 @@ Engine::Detached Engine::detach(const std::shared_ptr<StagedFile>& file, bool wr
     if (last_writer && afterwards && attempt([&] { return closes.defer(file, std::move(afterwards)); }))
         return {closes.take_failure(), true};
     Status outcome;
-    if (last_writer) outcome = attempt([&] { return file->lifecycle().finish(); });
+    if (last_writer) outcome = attempt([&] { return state_->files.writing(*file)->finish(); });
     (void)state_->files.end_handle(file, last_writer);
     if (last_writer && outcome) outcome = closes.take_failure();
     return {std::move(outcome), false};
@@ -144,14 +156,14 @@ std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) {
     std::vector<std::string> left;
     State& state = *state_;
     if (inherited() || !state.context.end()) return left;
-    for (const auto& file : state.files.written()) {
-        const Status finished = attempt([&] { return file->lifecycle().finish_unclosed(); });
+    for (const FileTable::Written& open : state.files.written()) {
+        const Status finished = attempt([&] { return open.writing->finish_unclosed(); });
         if (!finished)
             left.push_back(
                 fmt::format("{}: the program ended without closing it, and some staged bytes were not written: {}; run "
                             "`forebay recover`",
-                            file->path(), finished.message()));
-        state.statistics.tell_closed(file->counters());
+                            open.file->path(), finished.message()));
+        state.statistics.tell_closed(open.file->counters());
     }
     state.files.await_threads_closing();
     if (leave_to && state.closes.leave(leave_to)) {

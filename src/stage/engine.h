@@ -70,6 +70,8 @@ class Engine {
     // and sees staged bytes once a writer attaches. If staging is impossible (an option, an unusable area), attaches in
     // state bypass, counts the reason and, once per engine, gives it in `warning`. With option strict it is the error.
     Result<Attached> attach(OpenTarget target);
+    // Attaches a file with `target.forwarded`, which a staging server stages for this process. Errors as `attach`.
+    Result<std::shared_ptr<ForwardedWriting>> attach_forwarded(OpenTarget target);
     // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
     // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area
     // only.
@@ -106,6 +108,7 @@ class Engine {
     void await_rest() noexcept;
 
   private:
+    [[nodiscard]] Result<io::Identity> admit(io::File& file, const OpenTarget& target);
     struct State;
     explicit Engine(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;

@@ -61,10 +61,8 @@ void StagedFile::note_bypassed(ByteRange range) {
     file_.update_ledger();
 }
 
-Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) {
-    io::ForwardedTarget* const forwarded = byte_class == ByteClass::kMetadata ? file_.target->forwarded() : nullptr;
-    FOREBAY_TRY(forwarded != nullptr ? forwarded->write_metadata_at(offset, bytes)
-                                     : file_.target->write_at(offset, bytes));
+Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes) {
+    FOREBAY_TRY(file_.target->write_at(offset, bytes));
     add(file_.slot->through, bytes.size());
     add(file_.slot->target_writes, 1);
     const LockGuard lock(file_.mutex());

@@ -74,16 +74,6 @@ Status FileState::sync_target() {
     return outflow.sync();
 }
 
-Status FileState::forward(Forwarded call) {
-    std::shared_ptr<io::File> file;
-    {
-        const LockGuard lock(mutex());
-        if (mode == FileMode::kBypass) file = target;
-    }
-    io::ForwardedTarget* const forwarded = file != nullptr ? file->forwarded() : nullptr;
-    return forwarded != nullptr ? (forwarded->*call)() : Status::ok();
-}
-
 std::optional<std::uint64_t> FileState::memory_pace() const noexcept {
     return group ? group->target().memory_pace() : outflow.facts().pace();
 }

@@ -27,7 +27,6 @@
 #include "index/followed_bytes.h"
 #include "index/staged_bytes.h"
 #include "io/file.h"
-#include "io/forwarded_target.h"
 #include "ledger/ledger.h"
 #include "log/file_log.h"
 #include "stage/counting.h"
@@ -102,9 +101,6 @@ struct FileState {
     void offer_target() noexcept REQUIRES(mutex());
     // Syncs the target; blocks.
     Status sync_target() EXCLUDES(mutex());
-    // Calls the staging server or process that stages the target for this process, if there is one.
-    using Forwarded = Status (io::ForwardedTarget::*)();
-    Status forward(Forwarded call) EXCLUDES(mutex());
     // Nanoseconds in which drain::TargetPace::kBytes drain, if the target is as fast as the log.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept;
 

@@ -42,9 +42,7 @@ Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identi
         return writable ? Status::ok() : entry->file->lifecycle().refresh();
     });
     if (!outcome) {
-        const LockGuard lock(mutex_);
-        if (writable) --entry->writers;
-        if (--entry->handles == 0 && !entry->file->lifecycle().failed()) forget(files_.find(identity));
+        drop_handle(*entry, writable);
         return outcome;
     }
     if (first) {
@@ -55,6 +53,37 @@ Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identi
     attached.file = entry->file;
     attached.cached = entry->cached;
     return attached;
+}
+
+Result<std::shared_ptr<ForwardedWriting>> FileTable::attach_forwarded(OpenTarget target, const io::Identity& identity) {
+    const std::string path = target.forwarded->name();
+    const LockGuard opening(area_.opening());
+    statistics_.tell_began();
+    const auto handle = add_handle(target, identity, path, {});
+    if (!handle) return handle.status();
+    Entry& entry = *handle.value().entry;
+    Result<std::shared_ptr<ForwardedWriting>> writing = out_of_memory();
+    (void)attempt([&] { writing = start_forwarding(entry, std::move(target)); });
+    if (!writing) drop_handle(entry, true);
+    else if (handle.value().first) statistics_.count_opened();
+    return writing;
+}
+
+Result<std::shared_ptr<ForwardedWriting>> FileTable::start_forwarding(Entry& entry, OpenTarget target) {
+    const std::shared_ptr<io::ForwardedTarget> at_server = std::move(target.forwarded);
+    auto writing = std::make_shared<ForwardedWriting>(entry.file, at_server);
+    prepare_writing(entry, *at_server);
+    FOREBAY_TRY(entry.file->lifecycle().read_through(at_server, entry.slot, at_server->traits(), target.prepare));
+    entry.file->state().count_aside(ledger::AsideReason::kForwarded);
+    note_writing(entry, writing, ledger::AsideReason::kForwarded);
+    return writing;
+}
+
+// An open has failed after its handle was counted.
+void FileTable::drop_handle(Entry& entry, bool writable) {
+    const LockGuard lock(mutex_);
+    if (writable) --entry.writers;
+    if (--entry.handles == 0 && !entry.file->lifecycle().failed()) forget(files_.find(entry.file->identity()));
 }
 
 // No other thread attaches meanwhile. The table is not locked: the file's server may not answer.
@@ -92,16 +121,31 @@ Result<FileTable::NewHandle> FileTable::add_handle(const OpenTarget& target, con
         if (first) forget(found);
         return Status(Code::kUnsupported, fmt::format("empty {}: it is open for writing already", path), EEXIST);
     }
+    // A handle that stages, or bypasses the log, would write beside the server.
+    if (target.writable && !first_writer && (target.forwarded != nullptr || entry.forwarded))
+        return Status(Code::kUnsupported,
+                      fmt::format("open {}: this process has it open for writing already, and a staging server stages "
+                                  "only one open",
+                                  path),
+                      EBUSY);
     ++entry.handles;
     if (target.writable) ++entry.writers;
+    if (first_writer) entry.forwarded = target.forwarded != nullptr;
     return NewHandle{&entry, first, first_writer};
 }
 
 Status FileTable::start_writing(Entry& entry, std::unique_ptr<io::File> target,
                                 std::optional<ledger::AsideReason> aside, const std::function<Status()>& prepare) {
     const io::FileTraits traits = target->traits();
+    prepare_writing(entry, *target);
+    FOREBAY_TRY(entry.file->lifecycle().open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
+    note_writing(entry, {entry.file, &entry.file->lifecycle()}, aside);
+    return Status::ok();
+}
+
+void FileTable::prepare_writing(Entry& entry, io::File& target) {
     const io::Identity& identity = entry.file->identity();
-    entry.being_written = read_cache_.begin_writing(*target);
+    entry.being_written = read_cache_.begin_writing(target);
     // A file that readers kept open between two writers keeps its slot.
     if (entry.slot == nullptr)
         entry.slot = area_.ledger().take_slot(entry.file->path(), identity.device, identity.inode);
@@ -114,11 +158,16 @@ Status FileTable::start_writing(Entry& entry, std::unique_ptr<io::File> target,
         ledger::open_slot(*entry.slot, entry.file->path(), identity.device, identity.inode);
         ledger::set_use(*entry.slot, ledger::FileUse::kOpen);
     }
-    FOREBAY_TRY(entry.file->lifecycle().open_for_writing(std::move(target), entry.slot, aside, traits, prepare));
+}
+
+void FileTable::note_writing(Entry& entry, std::shared_ptr<Writing> writing, std::optional<ledger::AsideReason> aside) {
+    {
+        const LockGuard lock(mutex_);
+        entry.writing = std::move(writing);
+    }
     if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
     statistics_.begin_writing();
     aside ? statistics_.count_aside(*aside) : statistics_.count_staged();
-    return Status::ok();
 }
 
 FileTable::Handle FileTable::begin_close(const StagedFile& file, bool writable) noexcept {
@@ -129,6 +178,11 @@ FileTable::Handle FileTable::begin_close(const StagedFile& file, bool writable) 
     entry.closing = true;
     entry.closed_by = std::this_thread::get_id();
     return Handle::kLastWriter;
+}
+
+std::shared_ptr<Writing> FileTable::writing(const StagedFile& file) noexcept {
+    const LockGuard lock(mutex_);
+    return files_.at(file.identity()).writing;
 }
 
 void FileTable::begin_shared_close(const StagedFile& file) noexcept {
@@ -160,6 +214,7 @@ bool FileTable::end_handle(const std::shared_ptr<StagedFile>& file, bool last_wr
             entry.closing = false;
             entry.closed_by = {};
             entry.being_written.reset();
+            entry.writing.reset();
         }
         // A file whose newest bytes are in the log only stays known.
         const bool left = file->lifecycle().failed() || file->lifecycle().leaves_log();
@@ -226,12 +281,21 @@ std::vector<std::shared_ptr<StagedFile>> FileTable::all() {
     return files;
 }
 
-std::vector<std::shared_ptr<StagedFile>> FileTable::written() {
+std::vector<FileTable::Written> FileTable::written() {
     const LockGuard lock(mutex_);
-    std::vector<std::shared_ptr<StagedFile>> files;
+    std::vector<Written> files;
     for (const auto& [identity, entry] : files_)
-        if (entry.writers > 0) files.push_back(entry.file);
+        if (entry.writers > 0 && entry.writing != nullptr) files.push_back({entry.file, entry.writing});
     return files;
+}
+
+Status FileTable::step_aside(const io::Identity& identity, ledger::AsideReason reason) {
+    std::shared_ptr<Writing> writing;
+    {
+        const LockGuard lock(mutex_);
+        if (const auto found = files_.find(identity); found != files_.end()) writing = found->second.writing;
+    }
+    return writing != nullptr ? writing->step_aside(reason) : Status::ok();
 }
 
 std::vector<std::shared_ptr<cache::CachedFile>> FileTable::read_through_cache() {

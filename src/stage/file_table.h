@@ -22,6 +22,8 @@
 #include "base/status.h"
 #include "cache/read_cache.h"
 #include "io/file.h"
+#include "io/forwarded_target.h"
+#include "stage/forwarded_writing.h"
 #include "stage/process_area.h"
 #include "stage/staged_file.h"
 #include "stage/statistics.h"
@@ -37,6 +39,8 @@ struct OpenTarget {
     std::function<Status()> prepare = {};
     std::shared_ptr<cache::LeasedFile> leased = {};        // as Engine::leased has returned it for `file`
     std::optional<io::Identity> known_as = std::nullopt;   // replaces the identity of `file`
+    // The file at the staging server that stages it for this process. `file` is null then.
+    std::unique_ptr<io::ForwardedTarget> forwarded = {};
 };
 
 struct Attached {
@@ -52,6 +56,8 @@ class FileTable {
 
     // As Engine::attach, of a file with this identity. Blocks on the target, and while the file is being closed.
     Result<Attached> attach(OpenTarget target, const io::Identity& identity);
+    // Attaches a file with `target.forwarded`. Fails if this process has the file open for writing.
+    Result<std::shared_ptr<ForwardedWriting>> attach_forwarded(OpenTarget target, const io::Identity& identity);
 
     // A close: `begin_close` or `begin_shared_close`, then `end_handle`.
 
@@ -62,7 +68,10 @@ class FileTable {
     void begin_shared_close(const StagedFile& file) noexcept;
     // The closing thread finishes the file from now on, not the thread that has begun the close.
     void hand_over(const StagedFile& file) noexcept;
-    // Forgets a handle. `last_writer`: the file is finished. Returns true if nothing of this process uses it any more.
+    // The writing that `finish` ends. The last writer has begun its close.
+    [[nodiscard]] std::shared_ptr<Writing> writing(const StagedFile& file) noexcept;
+    // Forgets one handle. `last_writer`: the file is finished. Returns true if nothing of this process uses it any
+    // more.
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
 
     [[nodiscard]] std::shared_ptr<StagedFile> find(const io::Identity& identity);
@@ -76,7 +85,13 @@ class FileTable {
     // `file` is in the table, unstaged, and no handle of this process writes it: another engine may read it.
     [[nodiscard]] bool only_read(const StagedFile& file) noexcept;
     [[nodiscard]] std::vector<std::shared_ptr<StagedFile>> all();
-    [[nodiscard]] std::vector<std::shared_ptr<StagedFile>> written();
+    struct Written {
+        std::shared_ptr<StagedFile> file;
+        std::shared_ptr<Writing> writing;
+    };
+    [[nodiscard]] std::vector<Written> written();
+    // Has the file step aside if this process writes it.
+    Status step_aside(const io::Identity& identity, ledger::AsideReason reason);
     [[nodiscard]] std::vector<std::shared_ptr<cache::CachedFile>> read_through_cache();
     [[nodiscard]] std::uint64_t pending_bytes() noexcept;
 
@@ -102,6 +117,8 @@ class FileTable {
         std::shared_ptr<StagedFile> file;
         std::shared_ptr<cache::CachedFile> cached;   // the cached file that `file` reads, or null
         std::unique_ptr<io::Lock> being_written;     // tells readers of this node that they should store nothing
+        std::shared_ptr<Writing> writing;            // null while no handle writes
+        bool forwarded = false;                      // one handle alone writes, through a staging server
         std::uint64_t handles = 0, writers = 0;
         bool closing = false;          // the last writer is finishing
         std::thread::id closed_by{};   // in this thread's call; none: behind the program
@@ -122,6 +139,10 @@ class FileTable {
                                  Source source) REQUIRES(area_.opening());
     Status start_writing(Entry& entry, std::unique_ptr<io::File> target, std::optional<ledger::AsideReason> aside,
                          const std::function<Status()>& prepare);
+    Result<std::shared_ptr<ForwardedWriting>> start_forwarding(Entry& entry, OpenTarget target);
+    void prepare_writing(Entry& entry, io::File& target);
+    void note_writing(Entry& entry, std::shared_ptr<Writing> writing, std::optional<ledger::AsideReason> aside);
+    void drop_handle(Entry& entry, bool writable);
     [[nodiscard]] bool were_addresses_given(const io::Identity& identity);
     void forget(std::map<io::Identity, Entry>::iterator found) REQUIRES(mutex_);
 

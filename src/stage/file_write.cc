@@ -59,8 +59,8 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
             }
             return stage_parts(parts, byte_class);
         case FileMode::kBypass:
-            for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes, byte_class));
-            return file_.forward(&io::ForwardedTarget::end_call);
+            for (const Part& part : parts) FOREBAY_TRY(write_unstaged(part.offset, part.bytes));
+            return Status::ok();
         case FileMode::kPassive:
         case FileMode::kFailed: break;
     }

@@ -20,16 +20,49 @@ log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
 
 }   // namespace
 
+// ---- opening and stepping aside --------------------------------------------------------------------
+
+Status Lifecycle::may_be_opened() {
+    const LockGuard lock(file_.mutex());
+    if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
+    if (file_.mode != FileMode::kPassive)
+        return {Code::kInternal, "open " + file_.name.path + ": it is being written already"};
+    return Status::ok();   // the mode stays, as this thread has the writer's lock
+}
+
+// Forgets the file's earlier use. A drainer that has stepped aside keeps its group, and an empty log in it, until now.
+void Lifecycle::begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, std::uint64_t size) {
+    file_.unstaged.replace(file_.target, std::move(target));
+    file_.slot.use(slot);
+    file_.sizes = {size, size};
+    file_.log.reset();
+    file_.group.reset();
+    file_.several_nodes = false;
+    file_.left = {};
+    log_.forget_failure();
+    file_.progress.dirty = false;
+    file_.progress.resize_sequence = 0;
+}
+
+Status Lifecycle::read_through(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, io::FileTraits traits,
+                               const std::function<Status()>& prepare) {
+    const LockGuard writer(file_.writer);
+    FOREBAY_TRY(may_be_opened());
+    if (prepare) FOREBAY_TRY(prepare());
+    const auto size = target->size();
+    if (!size) return size.status();
+    const LockGuard lock(file_.mutex());
+    begin(std::move(target), slot, size.value());
+    file_.outflow.open(file_.target, traits, size.value(), 0);
+    file_.offer_target();
+    return Status::ok();
+}
+
 Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
                                    std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                                    const std::function<Status()>& prepare) {
     const LockGuard writer(file_.writer);
-    {
-        const LockGuard lock(file_.mutex());
-        if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
-        if (file_.mode != FileMode::kPassive)
-            return {Code::kInternal, "open " + file_.name.path + ": it is being written already"};
-    }   // the mode stays, as this thread has the writer's lock
+    FOREBAY_TRY(may_be_opened());
     if (prepare) FOREBAY_TRY(prepare());
     const auto size = target->size();
     if (!size) return size.status();
@@ -39,15 +72,8 @@ Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::Led
     if (durable) commits = std::make_unique<PowerLossCommits>(file_, log_);
     else commits = std::make_unique<ProcessCommits>(file_, log_);
     const LockGuard lock(file_.mutex());
-    file_.unstaged.replace(file_.target, std::move(target));
-    file_.slot.use(slot);
+    begin(std::move(target), slot, size.value());
     file_.commits = std::move(commits);
-    file_.sizes = {size.value(), size.value()};
-    file_.several_nodes = false;
-    file_.left = {};
-    log_.forget_failure();
-    file_.progress.dirty = false;
-    file_.progress.resize_sequence = 0;
     file_.durable = durable;
     file_.mode = aside || file_.context.pool() == nullptr ? FileMode::kBypass : FileMode::kStaged;
     if (aside) file_.count_aside(*aside);
@@ -110,7 +136,6 @@ Status Lifecycle::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(file_.refuse_if_inherited("step aside for"));
     const LockGuard writer(file_.writer);
     file_.count_aside(reason);
-    FOREBAY_TRY(file_.forward(&io::ForwardedTarget::step_aside));
     log_.give_back_first_segment();
     {
         const LockGuard lock(file_.mutex());
@@ -164,24 +189,27 @@ Status Lifecycle::finish_unclosed() {
     return close_staged(Finish::kProgramWaits);
 }
 
+// The other process may still write the file, or recovery may have to.
+void Lifecycle::fail(const Status& why) {
+    const LockGuard writer(file_.writer);
+    const LockGuard lock(file_.mutex());
+    file_.mode = FileMode::kFailed;
+    file_.offer_target();
+    file_.outflow.halt(why);
+}
+
 Status Lifecycle::close_staged(Finish how) {
     log_.give_back_first_segment();
     const bool program_waits = how == Finish::kProgramWaits;
     std::optional<Call> call;
     if (program_waits) call.emplace(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
-    const Status forwarded = file_.forward(&io::ForwardedTarget::close);
     {
         const LockGuard lock(file_.mutex());
         file_.follow();
         if (file_.mode != FileMode::kStaged) {
             const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.facts().unsynced();
-            // If the other process could not close the file, it may still write it, or recovery may have to.
-            if (file_.mode == FileMode::kBypass) file_.mode = forwarded ? FileMode::kPassive : FileMode::kFailed;
+            if (file_.mode == FileMode::kBypass) file_.mode = FileMode::kPassive;
             file_.offer_target();
-            if (!forwarded) {
-                file_.outflow.halt(forwarded);
-                return forwarded;
-            }
             return file_.outflow.failures().first_error().is_ok() && to_sync ? file_.outflow.sync()
                                                                              : file_.outflow.failures().error();
         }
@@ -273,8 +301,6 @@ Status Lifecycle::leave_in_log(Status outcome) {
 
 void Lifecycle::withhold(Status why) noexcept {
     const LockGuard lock(file_.mutex());
-    if (file_.mode == FileMode::kBypass && file_.target->forwarded() != nullptr)
-        file_.target->forwarded()->withhold(why);
     withheld_ = std::move(why);
 }
 

@@ -15,6 +15,7 @@
 #include "ledger/ledger.h"
 #include "stage/file_state.h"
 #include "stage/staging_log.h"
+#include "stage/writing.h"
 
 namespace forebay::stage {
 
@@ -32,7 +33,7 @@ enum class WaitedClose : std::uint8_t {
     kCount,
 };
 
-class Lifecycle {
+class Lifecycle final : public Writing {
   public:
     Lifecycle(FileState& file, StagingLog& log) noexcept : file_(file), log_(log) {}
 
@@ -42,13 +43,18 @@ class Lifecycle {
     Status open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
                             std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                             const std::function<Status()>& prepare);
-    // Takes over the target's size, of a passive file or one that another program changed behind the close.
+    // Has a passive file read from `target`, a file that a staging server stages. The arguments and errors are those of
+    // `open_for_writing`. The file stays passive.
+    Status read_through(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, io::FileTraits traits,
+                        const std::function<Status()>& prepare);
+    // Takes over the target's present size, of a file that is passive, or that another program changed behind the
+    // close.
     Status refresh();
     // Stages a file that bypassed the log for the one reason that no option asked for staging (kDisabled). The staging
     // area is in use. Returns false if the file is shared, or has stepped aside for another reason too.
     [[nodiscard]] Result<bool> begin_staging();
     // Drains; from then on, and until the close, writes go straight to the target (SWMR, raw descriptor handed out).
-    Status step_aside(ledger::AsideReason reason);
+    Status step_aside(ledger::AsideReason reason) override;
     // The program knows where in the file its data are, and may read them there beside HDF5. They are there on return,
     // and later writes are there at once. A file that is not written now is not staged when it is opened for writing
     // (FileContext). A shared file stays staged: see `drain_present` of GroupMembership.
@@ -62,16 +68,17 @@ class Lifecycle {
     };
     // Commits, drains, sets the target's size and gives the log back. After ETIMEDOUT a drain thread may still be in a
     // call that does not return: the file and the engine have to stay.
-    Status finish(Finish how = Finish::kProgramWaits);
+    Status finish(Finish how);
+    Status finish() override { return finish(Finish::kProgramWaits); }
     // Call this after finish(kBehindProgram), once the file is unlocked.
     void let_others_open() noexcept;
     // Commits, so that `finish` may come later; the drain then watches for other programs (Outflow::guard). Returns
     // nullopt if it may: the process's death then loses nothing. Otherwise the reason to finish at once; `finish`
     // reports a failure of this call. For a shared file the drainer calls it, once no rank writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
-    // Finishes a file that the program did not close, at the end of the process. Ok as well if there was nothing to do.
-    // kUnavailable: a thread of the program is in a call of the file, or another process has to drain it.
-    Status finish_unclosed();
+    Status finish_unclosed() override;
+    // The file that a passive file is read from could not be closed: later opens for writing return `why`.
+    void fail(const Status& why);
     // The next finish fails with `why` and commits nothing: what was written since the last commit is incomplete.
     void withhold(Status why) noexcept;
 
@@ -86,6 +93,9 @@ class Lifecycle {
     [[nodiscard]] bool has_name() const;
 
   private:
+    Status may_be_opened() REQUIRES(file_.writer);
+    void begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, std::uint64_t size)
+        REQUIRES(file_.writer, file_.mutex());
     Status close_staged(Finish how) REQUIRES(file_.writer);
     // Returns true if the target has everything, and the log may go. `outcome` keeps the first failure.
     bool settle_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());

@@ -40,9 +40,7 @@ Status StagedFile::truncate(std::uint64_t size) {
         }
         file_.follow();
         state = file_.mode;
-        // Writes that others forward to the same server may have made the file longer.
-        const bool known = file_.mode != FileMode::kBypass || file_.target->forwarded() == nullptr;
-        if (known && size == file_.sizes.logical) return Status::ok();
+        if (size == file_.sizes.logical) return Status::ok();
     }
     if (state == FileMode::kPassive || state == FileMode::kFailed)
         return Status::from_errno(EBADF, "set the size of " + file_.name.path + ", which is not open for writing");
@@ -82,16 +80,11 @@ Status StagedFile::commit() {
     const LockGuard writer(file_.writer);
     {
         const LockGuard lock(file_.mutex());
-        const bool does = file_.mode == FileMode::kBypass && (file_.durable || file_.target->forwarded() != nullptr);
-        if (file_.mode != FileMode::kStaged && !does) return Status::ok();
+        if (file_.mode != FileMode::kStaged && !(file_.mode == FileMode::kBypass && file_.durable)) return Status::ok();
         if (file_.follows()) return Status::ok();
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
-    if (file_.mode == FileMode::kBypass) {
-        FOREBAY_TRY(file_.forward(&io::ForwardedTarget::commit));
-        if (file_.context.options().flush == OnFlush::kDrain) FOREBAY_TRY(file_.forward(&io::ForwardedTarget::drain));
-        return file_.durable && file_.outflow.facts().unsynced() ? file_.sync_target() : Status::ok();
-    }
+    if (file_.mode == FileMode::kBypass) return file_.outflow.facts().unsynced() ? file_.sync_target() : Status::ok();
     FOREBAY_TRY(file_.commits->commit(false));
     const bool drains = file_.context.options().flush == OnFlush::kDrain || file_.context.deadline_presses();
     const LockGuard lock(file_.mutex());
@@ -101,7 +94,6 @@ Status StagedFile::commit() {
 Status StagedFile::drain() {
     if (file_.context.inherited()) return Status::ok();
     const LockGuard writer(file_.writer);
-    FOREBAY_TRY(file_.forward(&io::ForwardedTarget::drain));
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.failures().error();

@@ -106,7 +106,7 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
 
     // The bytes that a log may have for the place of a bypass.
     enum class Place : std::uint8_t { kPerhapsStaged, kNeverStaged };
-    Status write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(file_.writer);
+    Status write_unstaged(std::uint64_t offset, io::Bytes bytes) REQUIRES(file_.writer);
     Status bypass(std::uint64_t offset, io::Bytes bytes) REQUIRES(file_.writer);
     Status bypass_beside_others(std::span<const Part> parts, Place place = Place::kPerhapsStaged)
         REQUIRES(file_.writer);

@@ -51,7 +51,8 @@ Result<LoadedOptions> options_of(const ClientOrder& order) {
 struct Opened {
     std::unique_ptr<stage::Engine> engine;
     hdf5::OpenFile open;
-    std::shared_ptr<stage::StagedFile> file;
+    std::shared_ptr<stage::StagedFile> file;                 // for reads
+    std::shared_ptr<stage::ForwardedWriting> writing = {};   // null for a reader
     bool through_server = false;
 };
 
@@ -74,6 +75,13 @@ Status attach(Opened& opened, const hdf5::Opening& opening, std::function<Status
                              .prepare = std::move(prepare)};
     FOREBAY_TRY(hdf5::forward(target, opened.engine->options(), opened.open, opening));
     opened.through_server = target.aside == ledger::AsideReason::kForwarded;
+    if (target.forwarded != nullptr) {
+        auto writing = opened.engine->attach_forwarded(std::move(target));
+        if (!writing) return writing.status();
+        opened.writing = std::move(writing).value();
+        opened.file = opened.writing->reader();
+        return Status::ok();
+    }
     auto attached = opened.engine->attach(std::move(target));
     if (!attached) return attached.status();
     opened.file = std::move(attached.value().file);
@@ -124,7 +132,7 @@ Result<std::unique_ptr<Opened>> open_to_write(const ClientOrder& order) {
         if (!recovered) return recovered.status();
         FOREBAY_TRY(attach(opened, {.locked = hdf5::Locked::kForWriting, .holds_lock = holds_lock}));
     }
-    if (!opened.through_server) return Status(Code::kInternal, order.file + " is not written through the server");
+    if (opened.writing == nullptr) return Status(Code::kInternal, order.file + " is not written through the server");
     return begun;
 }
 
@@ -158,8 +166,7 @@ Status write(const ClientOrder& order) {
         return opening.status();
     }
     Opened& opened = *opening.value();
-    stage::StagedFile& file = *opened.file;
-    Status failure = tell_content(file);
+    Status failure = tell_content(*opened.file);
     Workload workload(order.session.seed);
     Dice dice(order.session.seed);
     std::vector<std::byte> buffer;
@@ -167,7 +174,7 @@ Status write(const ClientOrder& order) {
         if (order.pause_us > 0) pause_ns(dice.below(order.pause_us) * 1000);
         const Operation operation = workload.next();
         if (order.spoil == Spoil::kLoss && operation.kind == Operation::Kind::kWrite && done % 3 == 2) continue;
-        failure = perform(file, operation, buffer);
+        failure = perform(*opened.writing, operation, buffer);
         if (operation.kind == Operation::Kind::kCommit) (void)tell(failure ? "c" : "x");
         else if (!failure) (void)tell(fmt::format("w{};", done));
     }

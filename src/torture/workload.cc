@@ -95,16 +95,4 @@ const std::vector<std::byte>& Oracle::after(std::uint64_t commits) {
     return bytes_;
 }
 
-Status perform(stage::StagedFile& file, const Operation& operation, std::vector<std::byte>& buffer) {
-    switch (operation.kind) {
-        case Operation::Kind::kCommit: return file.commit();
-        case Operation::Kind::kTruncate: return file.truncate(operation.size);
-        case Operation::Kind::kWrite: break;
-    }
-    buffer.resize(operation.size);
-    fill(buffer, operation.content);
-    return file.write(operation.offset, buffer,
-                      operation.metadata ? stage::ByteClass::kMetadata : stage::ByteClass::kRaw);
-}
-
 }   // namespace forebay::torture

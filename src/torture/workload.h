@@ -72,7 +72,18 @@ class Oracle {
     std::uint64_t commits_ = 0;
 };
 
-// `buffer` is scratch space.
-[[nodiscard]] Status perform(stage::StagedFile& file, const Operation& operation, std::vector<std::byte>& buffer);
+// Carries out one operation on a stage::StagedFile or stage::ForwardedWriting. `buffer` is scratch space.
+template <class File>
+[[nodiscard]] Status perform(File& file, const Operation& operation, std::vector<std::byte>& buffer) {
+    switch (operation.kind) {
+        case Operation::Kind::kCommit: return file.commit();
+        case Operation::Kind::kTruncate: return file.truncate(operation.size);
+        case Operation::Kind::kWrite: break;
+    }
+    buffer.resize(operation.size);
+    fill(buffer, operation.content);
+    const typename File::Part part{operation.offset, buffer};
+    return file.write({&part, 1}, operation.metadata ? stage::ByteClass::kMetadata : stage::ByteClass::kRaw);
+}
 
 }   // namespace forebay::torture

@@ -295,6 +295,11 @@ Status RemoteFile::step_aside() {
     return Status::ok();
 }
 
+void RemoteFile::note_size(std::uint64_t size) noexcept {
+    const LockGuard lock(mutex_);
+    size_ = size;
+}
+
 void RemoteFile::withhold(const Status& why) noexcept {
     const LockGuard lock(mutex_);
     withheld_ = true;

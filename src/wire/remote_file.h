@@ -25,7 +25,6 @@
 #include <string>
 
 #include "base/mutex.h"
-#include "io/file.h"
 #include "io/forwarded_target.h"
 #include "wire/failover.h"
 #include "wire/replay.h"
@@ -34,7 +33,7 @@
 
 namespace forebay::wire {
 
-class RemoteFile final : public io::File, public io::ForwardedTarget {
+class RemoteFile final : public io::ForwardedTarget {
   public:
     struct Setup {
         Failover::Setup server;
@@ -62,7 +61,6 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     Status punch(std::uint64_t offset, std::uint64_t length) override;
     Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override;
     Status sync() override;
-    [[nodiscard]] io::ForwardedTarget* forwarded() noexcept override { return this; }
 
     Status write_metadata_at(std::uint64_t offset, io::Bytes bytes) override;
     Status end_call() override;
@@ -71,6 +69,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     Status step_aside() override;
     void withhold(const Status& why) noexcept override;
     Status close() override;
+    void note_size(std::uint64_t size) noexcept override;
 
   private:
     explicit RemoteFile(Setup& setup);

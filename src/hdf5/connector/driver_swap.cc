@@ -337,7 +337,7 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
     if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
         // Our driver, unstaged: HDF5 knows the file again. The next flush of an open handle reports a failure.
         if (const std::shared_ptr<stage::StagedFile> file = staged_already(path))
-            (void)file->lifecycle().step_aside(AsideReason::kSwmr);
+            (void)Session::get().engine()->files().step_aside(file->identity(), AsideReason::kSwmr);
     }
     return std::nullopt;
 }

@@ -136,7 +136,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         };
         auto remote = wire::RemoteFile::open(setup);
         if (remote) {
-            target.file = std::move(remote).value();
+            target.forwarded = std::move(remote).value();
             target.aside = ledger::AsideReason::kForwarded;
             return Status::ok();
         }

@@ -15,12 +15,12 @@
 
 namespace forebay::hdf5 {
 
-// Replaces `target.file` by the file at the staging server, if option server names one. A file that the server cannot
-// stage for writing is written natively: counted with a reason, with a line on standard error. That is an error with
-// option strict, and always if the server may have bytes of the file. If the server dies and stays away, the file is
-// recovered to its last flush from the server's log, if this machine has it, and then written natively. A read-only
-// file becomes the last flush of its writing client. Without an answer it is read as it is, with a line on standard
-// error.
+// Sets `target.forwarded` to the file at the staging server, if option server names one; `target.file` is then null. If
+// that server cannot stage a file for writing and cannot have bytes of it, the file is written natively: counted with a
+// reason, with a line on standard error. This is an error with option strict, and always if the server may have bytes
+// of the file. If the server dies and stays away, the file is recovered to its last flush from the server's log, if
+// this machine has it, and then written natively. A read-only `target.file` becomes the last flush of the client that
+// writes it, if one does. If no server answers, it is read as it is, with a line on standard error.
 struct Opening {
     bool emptied = false;   // the file's former bytes do not matter
     Locked locked = Locked::kNot;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "cache/cached_file.h"
@@ -24,7 +25,7 @@ struct MpiFile : DriverFile {
     std::shared_ptr<cache::Peers> peers;         // other nodes' caches; null after the close
     std::shared_ptr<io::Claim> claim;            // until `SharedFile::hold` takes it
     io::MadeFile made;                           // a file that this rank created
-    std::unique_ptr<io::File> forwarded;         // the file at the staging server, until it is attached
+    std::optional<stage::OpenTarget> target;     // perhaps at the staging server; until it is attached
     haddr_t last_end_allocated = HADDR_UNDEF;
     bool truncated = true;   // the last truncate succeeded on all ranks
 };

@@ -90,9 +90,7 @@ Status empty_everywhere(MpiFile& file, const char* name) {
 }
 
 stage::OpenTarget take_target(MpiFile& file) {
-    stage::OpenTarget target = target_of(*file.open);
-    if (file.forwarded != nullptr) target.file = std::move(file.forwarded);
-    return target;
+    return file.target ? std::move(*std::exchange(file.target, std::nullopt)) : target_of(*file.open);
 }
 
 // Collective. Does nothing without option server, or if these ranks have the file open already.
@@ -108,14 +106,11 @@ Status forward_everywhere(MpiFile& file, unsigned flags) {
     if (!all) return all.status();
     if (std::ranges::count(all.value(), std::uint64_t{1}) > 0) return Status::ok();
     stage::OpenTarget target;
-    FOREBAY_TRY(file.team->agree(attempt([&] {
-        target = target_of(open);
-        return Status::ok();
-    })));
+    FOREBAY_TRY(file.team->agree(attempt([&] { target = target_of(open); })));
     const bool emptied = file.team->rank() == 0 && ((flags & H5F_ACC_TRUNC) != 0 || file.made.made());
     FOREBAY_TRY(forward_together(*file.team, target, engine->options(), open, {.emptied = emptied}));
-    if (target.aside == ledger::AsideReason::kForwarded) file.forwarded = std::move(target.file);
     open.aside = target.aside;
+    file.target = std::move(target);
     return Status::ok();
 }
 

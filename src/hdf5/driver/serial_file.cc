@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "file/forwarded_file.h"
 #include "file/local_file.h"
 #include "hdf5/driver/forwarding.h"
 #include "hdf5/host/guard.h"
@@ -27,6 +28,23 @@ bool may_be_used(const char* function, SerialFile& file, const Status& found = S
     return false;
 }
 
+// Chooses how the program's calls reach the file.
+Result<std::shared_ptr<file::ProgramFile>> attach(std::shared_ptr<stage::Engine> engine, stage::OpenTarget target) {
+    std::shared_ptr<file::ProgramFile> file;
+    if (target.forwarded != nullptr) {
+        auto writing = engine->attach_forwarded(std::move(target));
+        if (!writing) return writing.status();
+        file = std::make_shared<file::ForwardedFile>(std::move(engine), std::move(writing).value());
+        return file;
+    }
+    const bool writable = target.writable;
+    auto attached = engine->attach(std::move(target));
+    if (!attached) return attached.status();
+    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
+    file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), writable);
+    return file;
+}
+
 // A forked child reads an inherited file that no handle writes here through an engine of its own, which caches and
 // counts the reads. Without such an engine the parent's engine goes on, and reads the file itself.
 void leave_parents_engine(SerialFile& file) {
@@ -39,10 +57,7 @@ void leave_parents_engine(SerialFile& file) {
     if (options.read_cache == ReadCacheMode::kOff || options.forwards()) return;
     stage::OpenTarget target = target_of(open);
     if (file.by_lease) target.known_as = open.identity;
-    Result<stage::Attached> attached = engine->attach(std::move(target));
-    if (!attached) return;
-    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), false);
+    if (auto attached = attach(std::move(engine), std::move(target))) open.file = std::move(attached).value();
 }
 
 }   // namespace
@@ -84,14 +99,13 @@ file::ProgramFile* attached(const char* function, SerialFile& file, std::functio
         return nullptr;
     }
     file.shown = !target.writable && target.aside == ledger::AsideReason::kForwarded;
-    Result<stage::Attached> attached = engine->attach(std::move(target));
+    auto attached = attach(std::move(engine), std::move(target));
     if (!attached) {
         // Without its errno, which callers would take for that of the file: the staging has failed.
         push_error(function, host().H5E_FILE_g, host().H5E_CANTINIT_g, attached.status().message().c_str());
         return nullptr;
     }
-    if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    open.file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), open.writable);
+    open.file = std::move(attached).value();
     file.end_of_file = open.file->size();
     return open.file.get();
 }

@@ -143,6 +143,44 @@ TEST(SharedFile, after_stepping_aside_every_member_writes_straight_to_the_target
     EXPECT_TRUE(scratch.left().empty());
 }
 
+// A reader of the process keeps the file's entry in the engine from the shared open to the next one.
+TEST(SharedFile, after_stepping_aside_and_the_close_each_process_stages_alone_again_while_a_reader_stays) {
+    Scratch scratch;
+    ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
+        const std::shared_ptr<stage::Engine> engine = stage::Engine::create(test::small_options(), scratch.opener());
+        const auto open = [&](bool writable) {
+            const int descriptor = ::open(scratch.target().c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+            auto attached = engine->attach({io::adopt_posix_file(descriptor, scratch.target()), writable});
+            EXPECT_TRUE(attached) << attached.status().message();
+            return attached.value().file;
+        };
+        const auto reader = open(false);
+        for (std::uint64_t round = 0; round < 2; ++round) {
+            TeamMember member(team, scratch, engine);
+            ASSERT_TRUE(member.opened()) << member.opened().message();
+            ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 1000, bytes_of(1000, round)));
+            ASSERT_TRUE(member.file().step_aside(ledger::AsideReason::kSwmr));
+            ASSERT_TRUE(member.close());
+        }
+        if (team->rank() == 0) {
+            const auto alone = open(true);
+            EXPECT_TRUE(alone->staged());
+            EXPECT_FALSE(alone->membership().shared());
+            ASSERT_TRUE(alone->write(2000, bytes_of(1000, 2), ByteClass::kRaw));
+            ASSERT_TRUE(alone->commit());
+            std::vector<std::byte> bytes(1000);
+            ASSERT_TRUE(reader->read(2000, bytes));
+            EXPECT_TRUE(same(bytes, bytes_of(1000, 2)));
+            EXPECT_EQ(scratch.recovered().size(), 3000u);   // as if all had died now
+            ASSERT_TRUE(engine->detach(alone, true));
+        }
+        ASSERT_TRUE(team->barrier());
+        ASSERT_TRUE(engine->detach(reader, false));
+    });
+    EXPECT_EQ(scratch.contents().size(), 3000u);
+    EXPECT_TRUE(scratch.left().empty());
+}
+
 // What `forebay wait` and `forebay status` go by. Metadata that is not committed stays staged.
 TEST(SharedFile, what_is_not_in_the_target_is_counted_or_on_the_board_as_soon_as_it_is_written) {
     Scratch scratch;
