@@ -1,5 +1,5 @@
-// A target whose client passes written bytes on later, as those of network file systems do: a write that has returned
-// may be lost, and a later write, sync or close reports that once.
+// A target whose client passes written bytes on later, as clients of network file systems do. A write that has returned
+// may be lost. A later write, sync or close reports that once.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace forebay::test {
 
-// What a client has taken from all files made with it, and not passed on yet. Thread-safe.
+// Keeps the bytes that a client has taken from all files made with it, and not passed on yet. Thread-safe.
 class LateClient {
   public:
     // Loses all bytes that it has not passed on: readers find the older ones again. Unless `untold`, the next call that
