@@ -232,7 +232,7 @@ TEST(Participants, do_not_wait_for_room_that_a_failed_target_will_not_give) {
     EXPECT_EQ(node.scratch().left().size(), 2u) << "the logs of both stay";
     std::uint64_t payload = 0;
     for (const log::ScannedLog& log : node.scratch().logs())
-        for (const log::ScannedRecord& record : log.records) payload += record.payload.size();
+        for (const log::ScannedRecord& record : log.records) payload += record.header.payload_bytes;
     EXPECT_EQ(payload, taken);
 }
 
