@@ -1,8 +1,7 @@
 // Decides whether bytes of one file may be stored in its replica.
 //
-// Bytes are stored while all of these hold: the file is old enough, so that a change would show in its times; its
-// source is slower than a replica (cache/source_speed.h); nothing has stopped the stores; and this process is not a
-// forked child. Once stopped, stores stay stopped. Invariant: a
+// The file must be old enough, so that a change would show in its times. Its source must be slower than a replica
+// (cache/source_speed.h). This process must not be a forked child. Once stopped, stores stay stopped. Invariant: a
 // thread that sees the stop for a full cache also sees `is_full`.
 // Thread-safe without a lock. No call blocks. The speed and the counters outlive this.
 #pragma once

@@ -36,9 +36,9 @@ class ProcessStore {
     // True if the problem of an open may pass.
     [[nodiscard]] static bool passes(const Status& problem) noexcept;
 
-    // Set a text for the user: one in the life of this. Of an error that an open returned.
+    // Both set a text for the user, once in the life of this. This one reports an error that an open returned.
     void warn_of(const Status& problem, std::string& warning) noexcept;
-    // Of a further device that cannot be used, if there is one.
+    // This one reports a further device that cannot be used, if there is one.
     void warn_of_device(std::string& warning) noexcept;
 
   private:
