@@ -83,7 +83,7 @@ Result<Presence> Presence::open(io::MutableBytes memory) {
 void Presence::doubt_all(const area::BootId& boot_id) const noexcept {
     for (UnitEntry& entry : units_) {
         entry.doubtful.fetch_or(entry.present.exchange(0));
-        entry.owner.fetch_and(~kOwnerMask);
+        entry.owner.fetch_and(~UnitOwners::kOwnerMask);
     }
     header_->boot_id = boot_id;
     header_->checksum = seal_of(*header_);
@@ -96,40 +96,8 @@ void Presence::spread() const noexcept {
 
 void Presence::set_device(std::uint64_t unit, std::uint32_t device) const noexcept {
     std::atomic<std::uint32_t>& owner = units_[unit].owner;
-    owner.store((owner.load(std::memory_order_relaxed) & kOwnerMask) | device << kDeviceShift,
+    owner.store((owner.load(std::memory_order_relaxed) & UnitOwners::kOwnerMask) | device << UnitOwners::kDeviceShift,
                 std::memory_order_release);
-}
-
-bool Presence::change_owner(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept {
-    std::atomic<std::uint32_t>& word = units_[unit].owner;
-    std::uint32_t now = word.load(std::memory_order_acquire);
-    while ((now & kOwnerMask) == owner)
-        if (word.compare_exchange_weak(now, (now & ~kOwnerMask) | next, std::memory_order_acq_rel)) return true;
-    owner = now & kOwnerMask;
-    return false;
-}
-
-bool Presence::claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept {
-    found = 0;
-    return change_owner(unit, found, self);
-}
-
-bool Presence::take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept {
-    return change_owner(unit, dead, self);
-}
-
-void Presence::forget_owner(std::uint32_t number) const noexcept {
-    bool any = false;
-    for (std::uint64_t unit = 0; unit < units_.size(); ++unit) {
-        std::uint32_t owner = number;
-        any = change_owner(unit, owner, 0) || any;
-    }
-    if (any) io::raise_and_wake(header_->arrivals);
-}
-
-void Presence::give_up(std::uint64_t unit) const noexcept {
-    units_[unit].owner.fetch_and(~kOwnerMask, std::memory_order_release);
-    io::raise_and_wake(header_->arrivals);
 }
 
 void Presence::set_checksum(std::uint64_t unit, std::uint64_t block, std::uint32_t checksum) const noexcept {

@@ -18,6 +18,7 @@
 
 #include "area/process.h"
 #include "base/status.h"
+#include "cache/unit_owners.h"
 #include "extent/range.h"
 #include "io/file.h"
 #include "io/futex.h"
@@ -30,8 +31,7 @@ inline constexpr std::uint64_t kUnitBytes = kBlockBytes * kUnitBlocks;
 inline constexpr std::uint64_t kPresenceMagic = 0x3145484341434246;   // "FBCACHE1" in memory
 // kSpreadVersion: units may lie on further devices.
 inline constexpr std::uint32_t kPresenceVersion = 2, kSpreadVersion = 3;
-inline constexpr std::uint32_t kDevicesMax = 32;   // of one cache, with the first one
-inline constexpr std::uint32_t kOwnersMax = 4095;
+inline constexpr std::uint32_t kDevicesMax = 32;              // of one cache, with the first one
 inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader::flags
 
 // Equal versions have equal bytes if the later of the two times is older than a tick of the file system's clock.
@@ -71,14 +71,6 @@ struct PresenceHeader {
         return device == 0 ? stored_bytes : device_bytes[device];
     }
 };
-
-struct UnitEntry {
-    std::atomic<std::uint64_t> present;
-    std::atomic<std::uint32_t> generation;
-    std::atomic<std::uint32_t> owner;      // with the unit's device
-    std::atomic<std::uint64_t> doubtful;   // blocks from before a restart of the machine
-};
-static_assert(sizeof(UnitEntry) == 24);
 
 // Offsets in the map, for remote readers. docs/cache-format.md.
 inline constexpr std::uint64_t kMapHeaderBytes = 4096, kMapStateOffset = 12;
@@ -125,7 +117,7 @@ class Presence {
     void spread() const noexcept;
     // The device of the unit's bytes. Read it after the bits: a later change of the device also changes the generation.
     [[nodiscard]] std::uint32_t device_of(std::uint64_t unit) const noexcept {
-        return units_[unit].owner.load(std::memory_order_acquire) >> kDeviceShift;
+        return units_[unit].owner.load(std::memory_order_acquire) >> UnitOwners::kDeviceShift;
     }
     // Called by the owner, while no bit of the unit is set or in doubt.
     void set_device(std::uint64_t unit, std::uint32_t device) const noexcept;
@@ -164,15 +156,8 @@ class Presence {
         return units_[unit].generation.load(std::memory_order_relaxed) == seen.generation;
     }
 
-    // Returns true if the unit was free and `self` owns it now. `found` is the owner.
-    [[nodiscard]] bool claim(std::uint64_t unit, std::uint32_t self, std::uint32_t& found) const noexcept;
-    // Claims a unit whose owner is `dead`, likewise.
-    [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead, std::uint32_t self) const noexcept;
-    // Frees a dead process's units when a new one takes its number. Needs the folder's lock, as `take_over` does: else
-    // a process could take a unit from the new owner.
-    void forget_owner(std::uint32_t number) const noexcept;
-    // Called by the owner; wakes waiting processes.
-    void give_up(std::uint64_t unit) const noexcept;
+    // The rights to change units.
+    [[nodiscard]] UnitOwners owners() const noexcept { return {units_, header_->arrivals}; }
 
     // Called by the owner, after it wrote the bytes to the replica.
     void set_checksum(std::uint64_t unit, std::uint64_t block, std::uint32_t checksum) const noexcept;
@@ -186,10 +171,6 @@ class Presence {
     }
 
   private:
-    static constexpr std::uint32_t kDeviceShift = 24, kOwnerMask = 0xffff;
-    // The device stays. False: the unit has another owner, which is put into `owner`.
-    [[nodiscard]] bool change_owner(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept;
-
     Presence(PresenceHeader* header, std::span<UnitEntry> units, std::span<std::atomic<std::uint32_t>> checksums)
         : header_(header), units_(units), checksums_(checksums) {}
 

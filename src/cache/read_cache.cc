@@ -13,7 +13,6 @@
 #include "area/staging_area.h"
 #include "base/attempt.h"
 #include "base/clock.h"
-#include "cache/further_devices.h"
 #include "cache/replica_files.h"
 #include "io/path.h"
 #include "io/posix_file.h"
@@ -24,7 +23,6 @@ namespace forebay::cache {
 
 namespace {
 
-constexpr const char* kCacheFolder = "cache";
 constexpr std::size_t kThreads = 4;                  // two may prefetch
 constexpr std::chrono::milliseconds kIdleMax{200};   // then they end, for programs that fork or unshare
 constexpr std::size_t kWrittenMax = 1024;            // files; older ones are forgotten
@@ -39,8 +37,8 @@ constexpr std::uint64_t kMapShare = 16;           // of option read_cache_size, 
 constexpr std::uint64_t kPendingMax = 64 << 20;   // bytes read and not stored, of all files
 constexpr std::size_t kTrialsMax = 512;           // files whose earlier opens are remembered
 constexpr std::size_t kOpenedMax = 1024;          // files that may have a temporal replica to remove at the end
-constexpr std::size_t kKeptMax = 64;              // replicas of closed files
-// Another node's program waits for a fetch on this node rather than read twice; a program here does not wait.
+// For another node's program it is better to wait for a fetch on this node than to read twice; for a program here it is
+// better not to wait.
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
 // Changes of equal size may not show in a file's times for so long: clock ticks, clock differences, NFS attribute
@@ -55,11 +53,6 @@ constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
     return 61 * kSecond;
 }
 
-// True if the problem may pass: a lack of descriptors, or a locked folder.
-bool passes(const Status& problem) noexcept {
-    return !problem && (io::lacks_descriptors(problem) || problem.sys_errno() == EWOULDBLOCK);
-}
-
 // The validity of a version comparison. 0: only for the call that made it.
 std::uint64_t lease_ns(const Options& options) noexcept {
     switch (options.revalidate) {
@@ -72,54 +65,23 @@ std::uint64_t lease_ns(const Options& options) noexcept {
 
 }   // namespace
 
-static_assert(static_cast<int>(Replacement::kLru) == static_cast<int>(CacheReplacement::kLru));
-static_assert(static_cast<int>(Replacement::kLfu) == static_cast<int>(CacheReplacement::kLfu));
-static_assert(static_cast<int>(Replacement::kFifo) == static_cast<int>(CacheReplacement::kFifo));
-static_assert(static_cast<int>(Replacement::kLifo) == static_cast<int>(CacheReplacement::kLifo));
-
 ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
     : options_(options),
       trace_(options.trace),
-      open_area_(std::move(open_area)),
       manner_(manner),
       pending_(std::make_shared<SharedBudget>(kPendingMax)),
       leases_(lease_ns(options)),
       forks_(io::forks_so_far()),
+      store_(options, std::move(open_area), [this] { kept_.drop_all(); }),
       tasks_({.threads_max = kThreads, .idle_max = kIdleMax}) {}
 
 ReadCache::~ReadCache() { leave_replicas(); }
 
-Status ReadCache::open_store() {
-    const std::lock_guard lock(store_mutex_);
-    if (std::exchange(store_tried_, true) && !passes(store_problem_)) return store_problem_;
-    store_problem_ = attempt([&]() -> Status {
-        auto area = open_area_();
-        FOREBAY_TRY(area.status());
-        const auto process = area::identify_this_process();
-        FOREBAY_TRY(process.status());
-        auto folder = area.value()->create_directory(kCacheFolder);
-        if (folder.status().code() == Code::kAlreadyExists) folder = area.value()->open_directory(kCacheFolder);
-        FOREBAY_TRY(folder.status());
-        const std::string path = folder.value()->name();
-        StoreSetup setup{.folder = std::move(folder).value(),
-                         .replacement = static_cast<Replacement>(options_.read_cache_replacement),
-                         .boot_id = process.value().boot_id,
-                         .now_ns = realtime_ns,
-                         .let_go = [this] { let_go(); }};
-        device_problem_ = add_devices(setup, options_, path);
-        auto store = Store::open(std::move(setup));
-        FOREBAY_TRY(store.status());
-        store_ = std::move(store).value();
-        return Status::ok();
-    });
-    return store_problem_;
-}
-
 // `make`: make a replica if there is none of this version. Error: of the staging area, or of this replica.
 Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io::File& source,
                                                      const io::FileTraits& traits, bool make) {
-    if (const Status opened = open_store(); !opened) {
-        if (!passes(opened)) return opened;
+    if (const Status opened = store_.open(); !opened) {
+        if (!ProcessStore::passes(opened)) return opened;
         return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
     }
     Keeping keeping{.path = io::complete_path(source.name()),
@@ -127,9 +89,9 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
                     .only_in_use = !traits.sure_versions,
                     .make = make};
     if (!keeping.permanent && traits.sure_versions) keeping.parent = area::parent_of_worker();
-    auto replica = Result<std::shared_ptr<Replica>>(take_kept(version));
+    auto replica = Result<std::shared_ptr<Replica>>(kept_.take(version));
     if (replica.value() != nullptr) replica.value()->note_opened(realtime_ns());
-    else replica = store_->replica(version, keeping);
+    else replica = store_.store().replica(version, keeping);
     const Status& problem = replica.status();
     if (!make && problem.sys_errno() == ESTALE) return CachedFile::Attached{.replica = nullptr, .why = Aside::kOnce};
     if (problem.sys_errno() == EBUSY) return CachedFile::Attached{.replica = nullptr, .why = Aside::kChanged};
@@ -209,7 +171,7 @@ std::shared_ptr<CachedFile> ReadCache::open_small(const std::shared_ptr<io::File
 std::unique_ptr<LeasedFile> ReadCache::leased(const std::string& path) {
     const auto lease = leases_.find(path, monotonic_ns());
     if (!lease) return nullptr;
-    auto files = small_files();
+    auto files = store_.small_files(is_permanent());
     auto copy = files != nullptr
                     ? SmallCopy::by_lease(std::move(files), *lease, policy_of_small(lease->traits), leases_)
                     : nullptr;
@@ -227,14 +189,14 @@ std::unique_ptr<SmallCopy> ReadCache::small_copy_of(const Version& version, cons
     if (!traits.sure_versions || version.size > kSmallFileBytes || find_peers_ != nullptr || manner_.for_others)
         return nullptr;
     {
+        const bool kept = kept_.has_version(version);
         const std::lock_guard lock(mutex_);
-        const bool kept = std::ranges::any_of(kept_, [&](const auto& one) { return one->source() == version; });
         const bool many = small_opens_.note(small_file_key(version), asked());
         // Replicas have no leases, so with leases a few of these files have copies too.
         if (kept || !(many || (asked() && leases_.enabled()))) return nullptr;
     }
     if (has_replica(version.identity)) return nullptr;   // it may be prefetched or pinned
-    auto files = small_files();
+    auto files = store_.small_files(is_permanent());
     if (files == nullptr) return nullptr;
     return std::make_unique<SmallCopy>(std::move(files), version, policy_of_small(traits), &leases_);
 }
@@ -245,14 +207,7 @@ CachePolicy ReadCache::policy_of_small(const io::FileTraits& traits) const noexc
     return policy;
 }
 
-std::shared_ptr<SmallFiles> ReadCache::small_files() {
-    if (!open_store()) return nullptr;
-    const std::lock_guard lock(store_mutex_);
-    if (small_files_ != nullptr || std::exchange(small_tried_, true)) return small_files_;
-    if (auto opened = store_->small_files(is_permanent())) small_files_ = std::move(opened).value();
-    return small_files_;
-}
-
+// The trial of this and earlier opens of the file.
 std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
     const std::lock_guard lock(mutex_);
     if (trials_.size() == kTrialsMax && !trials_.contains(version.identity)) trials_.clear();
@@ -333,68 +288,19 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
         return Status::ok();
     });
     if (outcome) {
-        const std::lock_guard lock(store_mutex_);
-        if (asked() && !device_problem_ && !std::exchange(warned_, true))
-            (void)attempt([&] { warning = device_problem_.message() + " (the read cache goes on without it)"; });
+        if (asked()) store_.warn_of_device(warning);
         return file;
     }
     const bool lacks = io::lacks_descriptors(outcome);
     if (lacks) (void)io::SpareDescriptors::of_process().give_all_back();
     counted_.note_aside(source->name(), lacks ? Aside::kFull : Aside::kFault);
-    if (lacks) return nullptr;
-    const std::lock_guard lock(store_mutex_);
-    if (!std::exchange(warned_, true))
-        (void)attempt([&] { warning = outcome.message() + " (files are read without the read cache)"; });
+    if (!lacks) store_.warn_of(outcome, warning);
     return nullptr;
 }
 
 void ReadCache::note_closed(const CachedFile& file) noexcept {
-    if (!manner_.for_others) keep(file);
+    if (!manner_.for_others) kept_.keep(file.replica_to_keep());
     counted_.note_closed(file);
-}
-
-// A program may reopen its file for each sample or epoch, so replicas stay until the process ends.
-void ReadCache::keep(const CachedFile& file) noexcept {
-    std::shared_ptr<Replica> replica = file.replica_to_keep();
-    if (replica == nullptr || replica->unusable()) return;
-    std::shared_ptr<Replica> gone;   // destroyed without the lock, since that may remove it
-    (void)attempt([&] {
-        const std::lock_guard lock(mutex_);
-        const auto same = std::ranges::find_if(kept_, [&](const std::shared_ptr<Replica>& one) {
-            return one->source().identity == replica->source().identity;
-        });
-        if (same != kept_.end()) {
-            gone = std::exchange(*same, std::move(replica));
-            return;
-        }
-        if (kept_.size() == kKeptMax) {
-            gone = std::move(kept_.front());
-            kept_.erase(kept_.begin());
-        }
-        kept_.push_back(std::move(replica));
-    });
-}
-
-// Drops a kept replica of another version, or one that is unusable.
-std::shared_ptr<Replica> ReadCache::take_kept(const Version& version) {
-    std::shared_ptr<Replica> found;
-    {
-        const std::lock_guard lock(mutex_);
-        const auto same = std::ranges::find_if(kept_, [&](const std::shared_ptr<Replica>& one) {
-            return one->source().identity == version.identity;
-        });
-        if (same == kept_.end()) return nullptr;
-        found = std::move(*same);
-        kept_.erase(same);
-    }
-    if (found->source() != version || !found->may_be_shared()) found.reset();
-    return found;
-}
-
-void ReadCache::let_go() noexcept {
-    std::vector<std::shared_ptr<Replica>> gone;   // allocates nothing, unlike a deque
-    const std::lock_guard lock(mutex_);
-    gone.swap(kept_);
 }
 
 bool ReadCache::stop(std::chrono::steady_clock::time_point until) {
@@ -412,14 +318,8 @@ void ReadCache::note_opened(const io::Identity& identity) {
 // Removes replicas that workers left, for later workers or by a sudden end. A worker leaves that to its parent.
 void ReadCache::leave_replicas() noexcept {
     if (io::forks_so_far() != forks_) return;
-    let_go();
-    std::shared_ptr<SmallFiles> small;
-    {
-        const std::lock_guard lock(store_mutex_);
-        small.swap(small_files_);
-        small_tried_ = true;
-    }
-    small.reset();
+    kept_.drop_all();
+    store_.drop_small_files();
     (void)attempt([&] {
         std::set<io::Identity> opened;
         {
@@ -428,17 +328,13 @@ void ReadCache::leave_replicas() noexcept {
         }
         if (opened.empty() || area::parent_of_worker()) return;
         for (const io::Identity& identity : opened)
-            if (has_replica(identity) && open_store()) store_->leave(identity);
+            if (has_replica(identity) && store_.open()) store_.store().leave(identity);
     });
 }
 
 // Does not open the staging area: most files were never cached.
 bool ReadCache::has_replica(const io::Identity& identity) const {
-    {
-        const std::lock_guard lock(mutex_);
-        if (std::ranges::any_of(kept_, [&](const auto& one) { return one->source().identity == identity; }))
-            return true;
-    }
+    if (kept_.has(identity)) return true;
     std::error_code failed;
     // A writer of the file makes the folder too, but without a map.
     return std::filesystem::exists(fmt::format("{}/{}/{}/{}/{}", options_.nls, area::staging_folder(), kCacheFolder,
@@ -455,8 +351,8 @@ std::unique_ptr<io::Lock> ReadCache::begin_writing(io::File& target) noexcept {
         if (!identity) return;
         leases_.drop(identity.value());
         if (options_.prefetch == Prefetch::kWritten && !target.traits().local) note_written(identity.value());
-        if ((!asked() && !has_replica(identity.value())) || target.traits().local || !open_store()) return;
-        if (auto begun = store_->begin_writing(identity.value())) lock = std::move(begun).value();
+        if ((!asked() && !has_replica(identity.value())) || target.traits().local || !store_.open()) return;
+        if (auto begun = store_.store().begin_writing(identity.value())) lock = std::move(begun).value();
     });
     return lock;
 }

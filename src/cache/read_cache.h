@@ -21,10 +21,11 @@
 #include "base/options.h"
 #include "cache/cached_file.h"
 #include "cache/counted_files.h"
+#include "cache/kept_replicas.h"
 #include "cache/leases.h"
 #include "cache/many_files.h"
+#include "cache/process_store.h"
 #include "cache/small_copy.h"
-#include "cache/store.h"
 #include "io/trace.h"
 #include "task/engine.h"
 
@@ -33,7 +34,7 @@ namespace forebay::cache {
 class ReadCache {
   public:
     // Opens `<nls>/forebay-<uid>`. Called once, for the first cached file.
-    using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
+    using OpenArea = ProcessStore::OpenArea;
     struct Manner {
         bool judge_speed = true;   // false: store files even if their file system is fast
         // For other nodes' programs, which read ahead themselves: fetches requested bytes only, and waits for equal
@@ -88,10 +89,6 @@ class ReadCache {
                                                           const io::FileTraits& traits,
                                                           std::shared_ptr<SharedTrial> trial);
     [[nodiscard]] std::unique_ptr<SmallCopy> small_copy_of(const Version& version, const io::FileTraits& traits);
-    [[nodiscard]] std::shared_ptr<SmallFiles> small_files();
-    [[nodiscard]] std::shared_ptr<Replica> take_kept(const Version& version);
-    void let_go() noexcept;
-    [[nodiscard]] Status open_store();
     [[nodiscard]] Result<CachedFile::Attached> open_replica(const Version& version, io::File& source,
                                                             const io::FileTraits& traits, bool make);
     [[nodiscard]] CachedFile::Attached attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
@@ -102,8 +99,8 @@ class ReadCache {
     [[nodiscard]] bool is_permanent() const noexcept {
         return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
     }
-    void keep(const CachedFile& file) noexcept;
-    // A worker's replicas stay for later workers of its parent, which removes them (Keeping::parent).
+    // For `leave_replicas`: a worker's replicas stay for later workers of its parent, which removes them
+    // (Keeping::parent).
     void note_opened(const io::Identity& identity);
     void leave_replicas() noexcept;
     void note_written(const io::Identity& identity);
@@ -112,13 +109,12 @@ class ReadCache {
 
     const Options& options_;
     const io::Trace trace_;
-    const OpenArea open_area_;
     const Manner manner_;
     const std::shared_ptr<SharedBudget> pending_;
     Leases leases_;
     FindPeers find_peers_;
     CountedFiles counted_;
-    mutable std::mutex mutex_;           // guards the members below; never held over a system call
+    mutable std::mutex mutex_;           // guards the members up to small_opens_; never held over a system call
     std::deque<io::Identity> written_;   // by this process, the last ones, with prefetch=written
     std::set<io::Identity> opened_;      // files that may have temporal replicas; the first ones
     struct KnownTrial {
@@ -126,15 +122,10 @@ class ReadCache {
         std::shared_ptr<SharedTrial> trial;
     };
     std::map<io::Identity, KnownTrial> trials_;
+    ManyFiles small_opens_;   // of small files without a kept replica
     const std::uint64_t forks_;
-    std::vector<std::shared_ptr<Replica>> kept_;   // of closed files, until the process ends; the last ones
-    ManyFiles small_opens_;                        // of small files without a kept replica
-    std::mutex store_mutex_;                       // guards the members below
-    bool store_tried_ = false, warned_ = false;
-    Status store_problem_, device_problem_;   // the second is of a further device
-    std::shared_ptr<Store> store_;
-    std::shared_ptr<SmallFiles> small_files_;
-    bool small_tried_ = false;
+    KeptReplicas kept_;    // until the process ends
+    ProcessStore store_;   // before it: what it lets go
     task::Engine tasks_;   // last: its threads end first
 };
 

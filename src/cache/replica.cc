@@ -135,7 +135,7 @@ std::optional<Replica::Claim> Replica::claim(const std::shared_ptr<Replica>& rep
     Replica& self = *replica;
     if (self.inherited()) return std::nullopt;
     std::uint32_t owner = 0;
-    if (self.map_.claim(unit, self.number_, owner)) return Claim(replica, unit);
+    if (self.map_.owners().claim(unit, self.number_, owner)) return Claim(replica, unit);
     if (owner == self.number_) return std::nullopt;   // another thread
     if (self.take_over(unit, owner)) return Claim(replica, unit);
     return std::nullopt;
@@ -150,7 +150,7 @@ bool Replica::take_over(std::uint64_t unit, std::uint32_t dead) {
     };
     if (!is_dead()) return false;
     const auto locked = folder_->lock(io::Directory::Patience::kTry);
-    return locked && is_dead() && map_.take_over(unit, dead, number_);
+    return locked && is_dead() && map_.owners().take_over(unit, dead, number_);
 }
 
 void Replica::uncount(std::uint64_t bytes, std::uint32_t device) noexcept {

@@ -122,7 +122,7 @@ class Replica {
             : replica_(std::move(replica)), unit_(unit) {}
         ~Claim() {
             // A forked child has a copy of its parent's claim.
-            if (replica_ != nullptr && !replica_->inherited()) replica_->map_.give_up(unit_);
+            if (replica_ != nullptr && !replica_->inherited()) replica_->map_.owners().give_up(unit_);
         }
         Claim(Claim&&) noexcept = default;
         Claim& operator=(Claim&&) = delete;

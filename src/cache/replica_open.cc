@@ -249,7 +249,7 @@ Status Replica::take_number() {
             number_lock_ = std::move(lock).value();
             number_ = number;
             // A dead owner may have left units claimed by this number.
-            if (std::ranges::find(names.value(), name) != names.value().end()) map_.forget_owner(number);
+            if (std::ranges::find(names.value(), name) != names.value().end()) map_.owners().forget(number);
             return Status::ok();
         }
         if (lock.status().code() != Code::kUnavailable) return lock.status();

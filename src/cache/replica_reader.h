@@ -5,7 +5,7 @@
 //   CachedFileState   the source, the replica, and what limits their use   cache/cached_file_state.h
 //   SourceFetcher     misses, stores, and read-ahead                       cache/source_fetcher.h
 //   Prefetcher        ranges that the program named                        cache/prefetcher.h
-//   UnitReplacement   bytes stored in the place of others                  cache/unit_replacement.h
+//   UnitReplacement   bytes to store in the place of others               cache/unit_replacement.h
 //
 // Invariant: all bytes of one read are of one version. Tasks share the ownership of the parts, not of this.
 // Thread-safe, without a lock of its own. A hit takes no lock and allocates no memory, unless the file has peers or a

@@ -60,15 +60,15 @@ TEST(PresenceTest, a_unit_has_one_owner_at_a_time) {
     Map map(kUnitBytes);
     const Presence presence = Presence::open(map.memory()).value();
     std::uint32_t found = 0;
-    ASSERT_TRUE(presence.claim(0, 7, found));
-    EXPECT_FALSE(presence.claim(0, 8, found));
+    ASSERT_TRUE(presence.owners().claim(0, 7, found));
+    EXPECT_FALSE(presence.owners().claim(0, 8, found));
     EXPECT_EQ(found, 7u);
-    EXPECT_FALSE(presence.take_over(0, 6, 8)) << "it is not that one's";
-    EXPECT_TRUE(presence.take_over(0, 7, 8));
+    EXPECT_FALSE(presence.owners().take_over(0, 6, 8)) << "it is not that one's";
+    EXPECT_TRUE(presence.owners().take_over(0, 7, 8));
     const auto arrivals = presence.header().arrivals.load();
-    presence.give_up(0);
+    presence.owners().give_up(0);
     EXPECT_NE(presence.header().arrivals.load(), arrivals);
-    EXPECT_TRUE(presence.claim(0, 9, found));
+    EXPECT_TRUE(presence.owners().claim(0, 9, found));
 }
 
 TEST(PresenceTest, a_map_that_is_damaged_anywhere_in_its_header_is_none) {
