@@ -15,7 +15,7 @@ Status CommitPolicy::commit(bool closing) {
         const LockGuard lock(file_.mutex());
         file_.follow();
         if (!file_.group) file_.outflow.make_good();
-        failure = file_.outflow.failures().error();
+        failure = file_.outflow.state.failures.error();
         if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
         if (!file_.progress.dirty) return failure;
@@ -41,7 +41,7 @@ Status CommitPolicy::commit(bool closing) {
     // No record tells of this commit, of its size or of a cut, so the target has to show them.
     const LockGuard lock(file_.mutex());
     FOREBAY_TRY(log_.drain());
-    return file_.durable ? file_.outflow.sync() : Status::ok();
+    return file_.durable ? file_.outflow.syncs.sync() : Status::ok();
 }
 
 bool CommitPolicy::recycle_durably(bool /*newest_too*/) { return false; }
@@ -71,7 +71,7 @@ Status CommitPolicy::keep_sync_error(const Status& failed) {
 }
 
 std::size_t CommitPolicy::idle_segments() const noexcept {
-    if (!file_.log || file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return 0;
+    if (!file_.log || file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return 0;
     return file_.log->idle_segments();
 }
 
@@ -104,9 +104,9 @@ bool ProcessCommits::recycle(bool newest_too) {
     file_.mutex().assert_held();
     std::optional<log::Frontier> frontier;
     if (file_.group) {
-        if (file_.bytes.index().empty() && file_.outflow.queue().none_in_flight()) {
+        if (file_.bytes.index().empty() && file_.outflow.state.queue.none_in_flight()) {
             // The frontier would say that the file is complete, while its size is still to be set.
-            if (file_.outflow.target().size() < file_.sizes.committed) return false;
+            if (file_.outflow.state.target.size() < file_.sizes.committed) return false;
             file_.group->release().all_drained();
         }
         const bool waits = file_.log->segments() > (newest_too ? 0 : 1) && file_.log->oldest()->idle();

@@ -74,8 +74,8 @@ void DrainedFile::halted(const Status& failure) noexcept {
     file_.mutex().assert_held();
     if (!file_.group) return;
     const bool through = file_.context.options().on_error == OnError::kThrough;
-    if (through && file_.group->drains()) file_.outflow.target().note_external_writers();
-    file_.group->target().fail(failure.sys_errno(), through && !file_.outflow.target().cut_due());
+    if (through && file_.group->drains()) file_.outflow.state.target.note_external_writers();
+    file_.group->target().fail(failure.sys_errno(), through && !file_.outflow.state.target.cut_due());
     allow_bypass();
 }
 
@@ -84,8 +84,9 @@ void DrainedFile::halted(const Status& failure) noexcept {
 // other policies. After a failure, no new cut becomes due before the close.
 void DrainedFile::allow_bypass() noexcept {
     file_.mutex().assert_held();
-    if (file_.group && file_.group->drains() && file_.outflow.failures().halted() && file_.outflow.queue().idle() &&
-        !file_.outflow.target().cut_due() && file_.context.options().on_error == OnError::kThrough)
+    if (file_.group && file_.group->drains() && file_.outflow.state.failures.halted() &&
+        file_.outflow.state.queue.idle() && !file_.outflow.state.target.cut_due() &&
+        file_.context.options().on_error == OnError::kThrough)
         file_.group->target().allow_bypass();
 }
 
@@ -94,10 +95,10 @@ void DrainedFile::allow_bypass() noexcept {
 void DrainedFile::pace_changed() noexcept {
     file_.mutex().assert_held();
     if (!file_.group || !file_.group->drains()) return;
-    const bool safe = !file_.outflow.target().was_cut() && !file_.outflow.facts().may_hang() && !file_.several_nodes &&
-                      !file_.durable;
-    const std::optional<std::uint64_t> pace = safe ? file_.outflow.facts().pace() : std::nullopt;
-    if (pace || file_.outflow.target().others_extend()) file_.outflow.target().note_external_growth();
+    const bool safe = !file_.outflow.state.target.was_cut() && !file_.outflow.state.facts.may_hang() &&
+                      !file_.several_nodes && !file_.durable;
+    const std::optional<std::uint64_t> pace = safe ? file_.outflow.state.facts.pace() : std::nullopt;
+    if (pace || file_.outflow.state.target.others_extend()) file_.outflow.state.target.note_external_growth();
     file_.group->target().set_memory_pace(pace);
 }
 
@@ -111,7 +112,7 @@ void DrainedFile::progressed() noexcept {
     log_.recycle();
     file_.update_ledger();
     allow_bypass();
-    if (file_.outflow.queue().none_in_flight() && file_.group) file_.group->release().at_rest();
+    if (file_.outflow.state.queue.none_in_flight() && file_.group) file_.group->release().at_rest();
 }
 
 void DrainedFile::synced() noexcept { add(file_.slot->syncs, 1); }

@@ -21,7 +21,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     {
         const LockGuard lock(file_.mutex());
         file_.follow();   // earlier writes of others are older than this one
-        FOREBAY_TRY(file_.outflow.begin_bypass(offset, bytes));
+        FOREBAY_TRY(file_.outflow.bypass.begin(offset, bytes));
         if (range.begin < file_.sizes.committed)
             add(file_.slot->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
         bypasses_now = &drained_.bypasses();
@@ -35,15 +35,15 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     bool more = false;
     {
         const LockGuard lock(file_.mutex());
-        file_.outflow.end_bypass(range, outcome.is_ok());
+        file_.outflow.bypass.end(range, outcome.is_ok());
         drained_.allow_bypass();
         file_.context.pool()->announce_change();
         // After a failure, older staged bytes of the range stay staged.
         if (outcome) note_bypassed(range);
-        more = file_.outflow.planner().look_again();
+        more = file_.outflow.state.planner.look_again();
     }
     if (more) file_.outflow.wake();
-    else if (!file_.outflow.facts().may_hang()) file_.outflow.watch_rest();
+    else if (!file_.outflow.state.facts.may_hang()) file_.outflow.inspector.note_rest();
     return outcome;
 }
 
@@ -70,7 +70,7 @@ Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteCla
     add(file_.slot->through, bytes.size());
     add(file_.slot->target_writes, 1);
     const LockGuard lock(file_.mutex());
-    file_.outflow.facts().note_unsynced();
+    file_.outflow.state.facts.note_unsynced();
     file_.sizes.logical = std::max(file_.sizes.logical, offset + bytes.size());
     return Status::ok();
 }
@@ -101,7 +101,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             FOREBAY_TRY(file_.target->write_at(part.offset, part.bytes));
         }
         file_.context.wrote(begin_ns, monotonic_ns(), range);
-        file_.outflow.facts().note_unsynced();
+        file_.outflow.state.facts.note_unsynced();
         add(file_.slot->through, range.size());
         add(file_.slot->target_writes, 1);
         const LockGuard lock(file_.mutex());
@@ -110,7 +110,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             index::FileBounds noted = file_.bounds();
             file_.bytes.take_in_own(noted);
             file_.bytes.index().drop(range);
-            file_.outflow.target().reaches(range.end);
+            file_.outflow.state.target.reaches(range.end);
         }
         file_.sizes.logical = std::max(file_.sizes.logical, range.end);
     }

@@ -21,7 +21,7 @@ group::Statement GroupCommits::survey() const {
 Status GroupCommits::state(group::Statement& statement) {
     {
         const LockGuard lock(file_.mutex());
-        statement.certain = sync_error_.is_ok() && file_.outflow.failures().target_lost().is_ok();
+        statement.certain = sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok();
     }
     const Status stated = file_.group->release().state(statement);
     add(file_.slot->syncs, 1);
@@ -82,7 +82,7 @@ Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
     Status outcome;
     {
         const LockGuard lock(file_.mutex());
-        outcome = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
+        outcome = file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
         if (!outcome && !closing) return outcome;
         sequence = file_.next_sequence();
         file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
@@ -108,10 +108,10 @@ bool GroupCommits::recycle(bool /*newest_too*/) {
 bool GroupCommits::recycle_durably(bool newest_too) {
     file_.mutex().assert_held();
     if (!file_.group || file_.follows() || file_.mode != FileMode::kStaged || recycling_ ||
-        file_.outflow.failures().halted())
+        file_.outflow.state.failures.halted())
         return false;
     file_.follow();
-    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return false;
+    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return false;
     const std::size_t keep = newest_too ? 0 : 1;
     const bool waits = file_.log->segments() > keep && file_.log->oldest()->idle();
     group::Statement plan = survey();
@@ -136,13 +136,13 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     }
     recycling_ = false;
     // After a failed sync no promise is left to keep, and the room is needed.
-    if (outcome || (!sync_error_.is_ok() && file_.outflow.failures().target_lost().is_ok())) {
+    if (outcome || (!sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok())) {
         group->release().release(plan);
         for (std::size_t i = 0; i < own; ++i) file_.log->release_oldest();
         group->log().set_released(file_.log->oldest_order());
         if (file_.progress.resize_sequence == cut) file_.progress.resize_sequence = 0;
     }
-    file_.outflow.arrivals().announce();
+    file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
@@ -177,7 +177,7 @@ Status GroupCommits::release_all() {
         }
     }
     recycling_ = false;
-    file_.outflow.arrivals().announce_unpinned();
+    file_.outflow.state.arrivals.announce_unpinned();
     return outcome;
 }
 

@@ -77,7 +77,7 @@ class Lifecycle {
     Status finish(Finish how = Finish::kProgramWaits);
     // Call this after finish(kBehindProgram), once the file is unlocked.
     void let_others_open() noexcept;
-    // Commits, so that `finish` may come later; from then on the drain watches for other programs (Outflow::guard).
+    // Commits, so that `finish` may come later; from then on the drain watches for other programs (drain/turns.h).
     // Returns nullopt if the finish may wait: the death of the process then loses nothing. Otherwise the reason to
     // finish at once; `finish` reports a failure of this call. The drainer calls it for a shared file, once no rank
     // writes any more.

@@ -22,7 +22,7 @@ Status StagingLog::give_up() {
     }
     const LockGuard lock(file_.mutex());
     if (!drain()) return Status::ok();   // the outflow keeps the failure
-    if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.target().cut_due())
+    if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.state.target.cut_due())
         return Status::ok();
     FOREBAY_TRY(await_unpinned());
     if (!file_.commits->release_all()) return Status::ok();

@@ -33,7 +33,7 @@ Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bo
     // No record tells of the bytes that bypassed the log since the last commit.
     // If a device fails, a closing commit is made all the same: it protects from the death of the process.
     const LockGuard lock(file_.mutex());
-    Status before = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
+    Status before = file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
     if (before || closing)
         if (const Status synced = sync_log(); before) before = synced;
     if (!before && !closing) return before;
@@ -51,11 +51,11 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
 // Blocks on the device, without the lock. One thread does this at a time.
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
-    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.failures().halted()) return false;
+    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted()) return false;
     const std::size_t count = idle_segments();
     if (count == 0) return false;
     recycling_ = true;
-    Status outcome = file_.outflow.sync();
+    Status outcome = file_.outflow.syncs.sync();
     // First the newer record or copy that made them idle reaches the device, then the note that they are gone.
     if (outcome) outcome = sync_log();
     if (outcome) {
@@ -66,7 +66,7 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     // After a failed sync no promise is left to keep, and the room is needed.
     if (outcome || !sync_error_.is_ok())
         for (std::size_t i = 0; i < count; ++i) file_.log->release_oldest();
-    file_.outflow.arrivals().announce();
+    file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
@@ -75,7 +75,8 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
 Status PowerLossCommits::release_all() {
     file_.mutex().assert_held();
     recycling_ = true;
-    Status outcome = file_.outflow.facts().unsynced() || !file_.log->empty() ? file_.outflow.sync() : Status::ok();
+    Status outcome = file_.outflow.state.facts.unsynced() || !file_.log->empty() ? file_.outflow.syncs.sync()
+                                                                                 : Status::ok();
     const bool several = file_.log->segments() > 1;
     if (outcome && several) {
         const bool declared = file_.log->declare_needed_from(file_.log->oldest_order() + file_.log->segments() - 1);
@@ -90,7 +91,7 @@ Status PowerLossCommits::release_all() {
         if (outcome) outcome = sync_log();
     }
     recycling_ = false;
-    file_.outflow.arrivals().announce_unpinned();
+    file_.outflow.state.arrivals.announce_unpinned();
     return outcome;
 }
 

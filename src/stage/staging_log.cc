@@ -30,18 +30,18 @@ void StagingLog::open(const log::Birth& born) {
 
 Status StagingLog::await_unpinned() {
     file_.mutex().assert_held();
-    return file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+    return file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
         return !file_.log->pinned() && !file_.commits->recycling();
     });
 }
 
 Status StagingLog::stop_staging() {
     file_.mutex().assert_held();
-    if (file_.outflow.target().size() != file_.sizes.logical)
+    if (file_.outflow.state.target.size() != file_.sizes.logical)
         FOREBAY_TRY(file_.outflow.resize_target(file_.sizes.logical));
     file_.log->release_all();
-    file_.outflow.facts().note_unsynced();
-    file_.outflow.target().set_size(file_.sizes.logical);
+    file_.outflow.state.facts.note_unsynced();
+    file_.outflow.state.target.set_size(file_.sizes.logical);
     file_.sizes.committed = file_.sizes.logical;
     file_.mode = FileMode::kBypass;
     file_.offer_target();
@@ -114,8 +114,8 @@ void StagingLog::await_deadline(log::SegmentPool::Take take) {
         const std::uint64_t seen = pool.changes();
         {
             const LockGuard lock(file_.mutex());
-            if (!file_.outflow.failures().error().is_ok()) return;
-            file_.outflow.arrivals().wait_out_pause(file_.mutex(), file_.outflow.failures());
+            if (!file_.outflow.state.failures.error().is_ok()) return;
+            file_.outflow.state.arrivals.wait_out_pause(file_.mutex(), file_.outflow.state.failures);
         }
         const bool others_under_way = file_.context.press_files(owner_);
         if ((!press() && !others_under_way) || wait.over()) return;
@@ -148,15 +148,15 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
         if (file_.durable) {
             const LockGuard lock(file_.mutex());
             if (file_.commits->recycle_durably(false)) continue;
-            if (file_.outflow.arrivals().sync_hangs())
-                return file_.outflow.arrivals().timed_out().with_context("write to " + file_.name.path +
-                                                                         ": the staging log is full");
+            if (file_.outflow.state.arrivals.sync_hangs())
+                return file_.outflow.state.arrivals.timed_out().with_context("write to " + file_.name.path +
+                                                                             ": the staging log is full");
         }
         if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
             const LockGuard lock(file_.mutex());
-            FOREBAY_TRY(file_.outflow.failures().error());
-            file_.outflow.arrivals().wait_out_pause(file_.mutex(), file_.outflow.failures());
+            FOREBAY_TRY(file_.outflow.state.failures.error());
+            file_.outflow.state.arrivals.wait_out_pause(file_.mutex(), file_.outflow.state.failures);
         }
         const bool under_way = file_.context.press_files(owner_);
         if (file_.context.options().full == WhenFull::kThrough) return std::uint64_t{0};
@@ -164,8 +164,8 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
         if (press() || under_way) {
             if (wait.over()) {
                 const LockGuard lock(file_.mutex());
-                return file_.outflow.arrivals().timed_out().with_context("write to " + file_.name.path +
-                                                                         ": the staging log is full");
+                return file_.outflow.state.arrivals.timed_out().with_context("write to " + file_.name.path +
+                                                                             ": the staging log is full");
             }
             pool.wait_for_change(seen, wait.until());
         } else if (!file_.context.promote_held()) return std::uint64_t{0};
@@ -284,10 +284,10 @@ Status StagingLog::make_marker_room() {
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
         while (!(file_.durable ? file_.commits->recycle_durably(true) : recycle(true))) {
-            FOREBAY_TRY(file_.outflow.failures().error());
-            if (file_.outflow.arrivals().sync_hangs()) return file_.outflow.arrivals().timed_out();
+            FOREBAY_TRY(file_.outflow.state.failures.error());
+            if (file_.outflow.state.arrivals.sync_hangs()) return file_.outflow.state.arrivals.timed_out();
             file_.group->order().await_complete();
-            FOREBAY_TRY(file_.outflow.arrivals().await_next(file_.mutex()));
+            FOREBAY_TRY(file_.outflow.state.arrivals.await_next(file_.mutex()));
             file_.follow();
             if (!file_.bytes.index().ready_empty())
                 FOREBAY_TRY(drain());   // bytes of another participant keep the frontier
@@ -300,7 +300,7 @@ Status StagingLog::make_marker_room() {
 
 bool StagingLog::recycle(bool newest_too) {
     file_.mutex().assert_held();
-    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due() || file_.follows()) return false;
+    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due() || file_.follows()) return false;
     return file_.commits->recycle(newest_too);
 }
 
@@ -315,7 +315,7 @@ Status StagingLog::drain(std::uint64_t below) {
 void StagingLog::pause_drain() {
     if (file_.context.deadline_presses()) return;
     const LockGuard lock(file_.mutex());
-    if (file_.mode == FileMode::kStaged && !file_.context.inherited()) file_.outflow.planner().pause();
+    if (file_.mode == FileMode::kStaged && !file_.context.inherited()) file_.outflow.state.planner.pause();
 }
 
 void StagingLog::resume_drain() {
@@ -323,14 +323,14 @@ void StagingLog::resume_drain() {
     bool drain_now = false;
     {
         const LockGuard lock(file_.mutex());
-        drain_now = file_.outflow.planner().resume() && file_.mode == FileMode::kStaged;
+        drain_now = file_.outflow.state.planner.resume() && file_.mode == FileMode::kStaged;
     }
     if (drain_now) file_.outflow.wake();
 }
 
 bool StagingLog::drain_paused() const {
     const LockGuard lock(file_.mutex());
-    return file_.outflow.planner().paused();
+    return file_.outflow.state.planner.paused();
 }
 
 bool StagingLog::press() {
@@ -345,7 +345,7 @@ bool StagingLog::press() {
             return false;
         }
         file_.follow();
-        pressed = file_.outflow.planner().drain_for_room();
+        pressed = file_.outflow.state.planner.drain_for_room();
     }
     if (pressed.wants_thread) file_.outflow.wake();
     return pressed.under_way;
@@ -353,7 +353,7 @@ bool StagingLog::press() {
 
 std::uint64_t StagingLog::promote_held() {
     const LockGuard lock(file_.mutex());
-    if (file_.mode != FileMode::kStaged || file_.outflow.failures().halted() || file_.follows()) return 0;
+    if (file_.mode != FileMode::kStaged || file_.outflow.state.failures.halted() || file_.follows()) return 0;
     const std::uint64_t bytes = file_.bytes.index().promote_held();
     file_.slot->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
     file_.update_ledger();
