@@ -92,7 +92,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
         write_failure_ = Status::ok();
         write = false;
     }
-    if (!write) pool_.make_warm(*newest_);
+    if (!write) pool_.file().make_warm(*newest_);
     const bool stored = store(from, [&]() noexcept {
         std::byte* payload = at + begin;
         if (!write) {
@@ -112,7 +112,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
 bool FileLog::write_payload(std::span<const Part> parts, std::uint64_t offset) {
     pieces_.clear();
     for (const Part& part : parts) pieces_.push_back(part.bytes);
-    write_failure_ = pool_.write(*newest_, offset, pieces_);
+    write_failure_ = pool_.file().write(*newest_, offset, pieces_);
     return write_failure_.is_ok();
 }
 

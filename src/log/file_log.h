@@ -120,7 +120,7 @@ class FileLog {
     // Notes in the newest segment that segments below `order` are about to be given back. After a loss of power they
     // may reappear, and a durable log must not replay them. Returns false after a fault.
     bool declare_needed_from(std::uint64_t order) noexcept;
-    [[nodiscard]] Status sync() { return pool_.sync(); }
+    [[nodiscard]] Status sync() { return pool_.file().sync(); }
     void release_oldest();
     void release_all();
     // Empties the log for its owner, and leaves the segments for recovery.

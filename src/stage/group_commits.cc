@@ -184,7 +184,7 @@ Status GroupCommits::release_all() {
 // The release must be on the device before the board goes.
 Status GroupCommits::log_given_back() {
     add(file_.slot->syncs, 1);
-    return file_.context.pool()->sync().with_context("give back the log of " + file_.name.path);
+    return file_.context.pool()->file().sync().with_context("give back the log of " + file_.name.path);
 }
 
 }   // namespace forebay::stage

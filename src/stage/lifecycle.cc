@@ -104,7 +104,7 @@ Result<bool> Lifecycle::begin_staging() {
 std::uint64_t Lifecycle::log_mount() {
     if (!file_.durable || file_.context.pool() == nullptr) return 0;
     Result<io::FileState> state = out_of_memory();
-    (void)attempt([&] { state = file_.context.pool()->state(); });
+    (void)attempt([&] { state = file_.context.pool()->file().state(); });
     return state ? state.value().mount : 0;
 }
 
