@@ -26,7 +26,7 @@ void DrainedFile::catch_up(bool may_wait) {
 // A log is clogged if most of it is dead: a few small pieces that wait for neighbours keep every segment behind them.
 drain::Backlog DrainedFile::backlog() const noexcept {
     file_.mutex().assert_held();
-    const bool clogged = file_.log && file_.log->segments() * file_.context.options().segment >
+    const bool clogged = file_.log && file_.log->segments().size() * file_.context.options().segment >
                                           2 * file_.bytes.pending_bytes() + kDeadMax;
     return {file_.bytes.ready_bytes(), !file_.bytes.index().ready_empty(), clogged, file_.sizes.logical,
             file_.sizes.committed};
@@ -38,7 +38,7 @@ void DrainedFile::note(const log::TargetState& state) noexcept {
     if (file_.log) file_.log->note(state);
 }
 
-bool DrainedFile::has_records() const noexcept { return file_.log && !file_.log->empty(); }
+bool DrainedFile::has_records() const noexcept { return file_.log && !file_.log->segments().empty(); }
 
 // Without memory the index keeps the written bytes, and they are written again.
 void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept {

@@ -12,7 +12,7 @@ namespace forebay::stage {
 Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     if (file_.group) {
         FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
-    } else if (!file_.log->empty() && !file_.log->marker_fits() && !log_.failed()) {
+    } else if (!file_.log->segments().empty() && !file_.log->marker_fits() && !log_.failed()) {
         if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.leave());
         else if (!log_.adopt(segment.value())) FOREBAY_TRY(log_.give_up());
     }
@@ -50,7 +50,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
 // The target has the range, and no older bytes of it may drain.
 void StagedFile::note_bypassed(ByteRange range) {
     file_.bytes.index().drop(range);
-    if (!file_.log->empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
+    if (!file_.log->segments().empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
         // After a crash, recovery would bring older bytes back.
         log_.note_failure();
         add(file_.slot->guarantee_given_up, range.size());
@@ -83,7 +83,7 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     if (file_.group && !file_.group->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = file_.log->append_through(range, sequence, supersedes);
-    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->newest(), sequence, supersedes);
+    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->segments().newest(), sequence, supersedes);
     return recorded;
 }
 

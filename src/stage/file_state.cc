@@ -103,10 +103,10 @@ void FileState::update_ledger() {
     slot->pending.store(pending + (group ? group->order().found_bytes() : 0), std::memory_order_relaxed);
     slot->held.store(bytes.index().held_bytes(), std::memory_order_relaxed);
     slot->superseded.store(bytes.index().superseded_bytes(), std::memory_order_relaxed);
-    const bool any = pending > 0 && log && !log->empty();
+    const bool any = pending > 0 && log && !log->segments().empty();
     // A size that the target has not got yet counts as well.
     const bool sized = !drains() || (!outflow.state.target.cut_due() && outflow.state.target.size() >= sizes.committed);
-    slot->oldest_ns.store(any     ? log->oldest()->first_time_ns
+    slot->oldest_ns.store(any     ? log->segments().oldest()->first_time_ns
                           : sized ? 0
                                   : sizes.commit_time_ns,
                           std::memory_order_relaxed);

@@ -11,7 +11,7 @@ namespace forebay::stage {
 group::Statement GroupCommits::survey() const {
     group::Statement statement = file_.group->release().survey();
     group::Statement::Log& own = statement.logs.at(file_.group->log().index());
-    own = {file_.log->oldest_order(), file_.log->end_position()};
+    own = {file_.log->segments().oldest_order(), file_.log->segments().end_position()};
     statement.commit_sequence = stated_.commit_sequence;
     statement.committed_size = stated_.committed_size;
     statement.commit_time_ns = stated_.commit_time_ns;
@@ -40,7 +40,7 @@ Status GroupCommits::sync_own_log() {
     const LockGuard lock(file_.mutex());
     if (!file_.group || file_.mode != FileMode::kStaged) return Status::ok();
     if (!sync_error_.is_ok()) return sync_error_;   // a second sync would not report the bytes that the first one lost
-    const std::uint64_t end = file_.log->end_position();
+    const std::uint64_t end = file_.log->segments().end_position();
     const std::shared_ptr<group::Group> group = file_.group;
     FOREBAY_TRY(sync_log());
     group->log().synced(end);
@@ -113,14 +113,14 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     file_.follow();
     if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return false;
     const std::size_t keep = newest_too ? 0 : 1;
-    const bool waits = file_.log->segments() > keep && file_.log->oldest()->idle();
+    const bool waits = file_.log->segments().size() > keep && file_.log->segments().oldest()->idle();
     group::Statement plan = survey();
     const group::Statement before = plan;
-    if (!file_.group->release().plan_release(
-            {file_.log->needed(), file_.bytes.index().drained_metadata(), waits, file_.progress.resize_sequence}, plan))
+    if (!file_.group->release().plan_release({file_.log->segments().needed(), file_.bytes.index().drained_metadata(),
+                                              waits, file_.progress.resize_sequence},
+                                             plan))
         return false;
-    const std::size_t own = file_.log->segments_that_may_go(plan.frontier, file_.bytes.index().drained_metadata(),
-                                                            keep);
+    const std::size_t own = file_.log->segments().may_go(plan.frontier, file_.bytes.index().drained_metadata(), keep);
     plan.logs[file_.group->log().index()].needed_from += own;
     bool any = false;
     for (std::size_t i = 0; i < plan.logs.size(); ++i)
@@ -138,8 +138,8 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     // After a failed sync no promise is left to keep, and the room is needed.
     if (outcome || (!sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok())) {
         group->release().release(plan);
-        for (std::size_t i = 0; i < own; ++i) file_.log->release_oldest();
-        group->log().set_released(file_.log->oldest_order());
+        for (std::size_t i = 0; i < own; ++i) file_.log->segments().release_oldest();
+        group->log().set_released(file_.log->segments().oldest_order());
         if (file_.progress.resize_sequence == cut) file_.progress.resize_sequence = 0;
     }
     file_.outflow.state.arrivals.announce();

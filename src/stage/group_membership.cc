@@ -122,7 +122,7 @@ Status GroupMembership::finish_followed(const Status& outcome) {
             file_.sizes.committed = file_.sizes.logical;
             file_.outflow.state.target.set_size(file_.sizes.logical);
         } else {
-            file_.log->abandon();
+            file_.log->segments().abandon();
             file_.left.log = true;
             file_.mode = FileMode::kFailed;
             file_.outflow.state.halt(outcome);
@@ -171,7 +171,7 @@ Status GroupMembership::resize_beside(std::uint64_t size) {
 
 Status GroupMembership::note_size(std::uint64_t size) {
     const LockGuard writer(file_.writer);
-    if (!file_.follows() && file_.log != nullptr && !file_.log->empty()) {
+    if (!file_.follows() && file_.log != nullptr && !file_.log->segments().empty()) {
         FOREBAY_TRY(log_.make_marker_room());
         const std::uint64_t sequence = file_.next_sequence();
         group::DrawnNumber drawn(file_.order());
@@ -215,7 +215,7 @@ Status GroupMembership::bypass_log(ledger::AsideReason reason) {
         if (file_.mode != FileMode::kStaged) return Status::ok();
         file_.bytes.index().clear();
         file_.follower.reset();
-        file_.log->release_all();
+        file_.log->segments().release_all();
         file_.group.reset();
         file_.mode = FileMode::kBypass;
         file_.offer_target();

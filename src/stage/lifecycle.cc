@@ -249,8 +249,8 @@ bool Lifecycle::settle_for_close(Status& outcome) {
     if (outcome) outcome = durable;
     // The log still has bytes that the target may lack, and segments that the last statement counts, if none came
     // after.
-    return (file_.group ? durable.is_ok() : file_.log->empty()) && file_.outflow.state.failures.target_lost().is_ok() &&
-           durable.sys_errno() != ETIMEDOUT;
+    return (file_.group ? durable.is_ok() : file_.log->segments().empty()) &&
+           file_.outflow.state.failures.target_lost().is_ok() && durable.sys_errno() != ETIMEDOUT;
 }
 
 Status Lifecycle::leave_in_log(Status outcome) {

@@ -18,7 +18,7 @@ StagedFile::StagedFile(FileContext& context, FileState::Name name, std::shared_p
       membership_(file_, log_) {}
 
 StagedFile::~StagedFile() {
-    if (lifecycle_.leaves_log()) file_.log->abandon();
+    if (lifecycle_.leaves_log()) file_.log->segments().abandon();
 }
 
 Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {

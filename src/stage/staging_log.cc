@@ -31,7 +31,7 @@ void StagingLog::open(const log::Birth& born) {
 Status StagingLog::await_unpinned() {
     file_.mutex().assert_held();
     return file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
-        return !file_.log->pinned() && !file_.commits->recycling();
+        return !file_.log->segments().pinned() && !file_.commits->recycling();
     });
 }
 
@@ -39,7 +39,7 @@ Status StagingLog::stop_staging() {
     file_.mutex().assert_held();
     if (file_.outflow.state.target.size() != file_.sizes.logical)
         FOREBAY_TRY(file_.outflow.resize_target(file_.sizes.logical));
-    file_.log->release_all();
+    file_.log->segments().release_all();
     file_.outflow.state.facts.note_unsynced();
     file_.outflow.state.target.set_size(file_.sizes.logical);
     file_.sizes.committed = file_.sizes.logical;
@@ -60,8 +60,8 @@ Status StagingLog::leave() {
         FOREBAY_TRY(drain());
         FOREBAY_TRY(await_unpinned());
         FOREBAY_TRY(file_.commits->release_all());
-        file_.log->release_all();
-        if (file_.group) file_.group->log().set_released(file_.log->oldest_order());
+        file_.log->segments().release_all();
+        if (file_.group) file_.group->log().set_released(file_.log->segments().oldest_order());
     }
     return file_.commits->log_given_back();
 }
@@ -71,7 +71,7 @@ Status StagingLog::leave() {
 Status StagingLog::append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     file_.writer.assert_held();
     const bool cut = kind == log::RecordKind::kTruncate && argument < file_.sizes.logical;
-    if ((file_.log->empty() && !cut) || failed_) return Status::ok();
+    if ((file_.log->segments().empty() && !cut) || failed_) return Status::ok();
     if (file_.group) {
         FOREBAY_TRY(make_marker_room());
     } else if (!file_.log->marker_fits()) {
@@ -206,7 +206,7 @@ bool StagingLog::adopt(log::Segment* segment) {
     if (!file_.group) return begun;
     segment->participant = file_.group->log().index();
     drawn.publish();
-    file_.group->log().adopted(*segment, file_.log->oldest_order() + file_.log->segments() - 1);
+    file_.group->log().adopted(*segment, file_.log->segments().oldest_order() + file_.log->segments().size() - 1);
     return begun && file_.group->lost().is_ok();
 }
 
@@ -223,8 +223,8 @@ void StagingLog::compact() {
         {
             const LockGuard lock(file_.mutex());
             recycle();
-            if (file_.log->segments() < kCompactFrom) return;
-            log::Segment& oldest = *file_.log->oldest();
+            if (file_.log->segments().size() < kCompactFrom) return;
+            log::Segment& oldest = *file_.log->segments().oldest();
             if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.unindexed.load() > 0 ||
                 oldest.live_bytes > file_.log->room(true) / 2)
                 return;
@@ -259,7 +259,7 @@ void StagingLog::compact() {
 
 Status StagingLog::make_marker_room() {
     file_.writer.assert_held();
-    while (file_.log->empty() || !file_.log->marker_fits()) {
+    while (file_.log->segments().empty() || !file_.log->marker_fits()) {
         if (file_.follows()) {
             const auto room = await_room(log::SegmentPool::Take::kAny);
             if (!room) return room.status();
@@ -273,8 +273,8 @@ Status StagingLog::make_marker_room() {
             if (!adopt(segment.value())) return failure().with_context("write to " + file_.name.path);
             continue;
         }
-        if (file_.log->empty() && file_.context.await_a_close()) continue;
-        if (file_.log->empty())
+        if (file_.log->segments().empty() && file_.context.await_a_close()) continue;
+        if (file_.log->segments().empty())
             return {Code::kNoSpace, "other files use up the staging log that " + file_.name.path + " needs"};
         {
             const LockGuard lock(file_.mutex());

@@ -114,7 +114,7 @@ TEST_F(OutflowTest, a_segment_is_pinned_while_its_bytes_are_being_written) {
         const LockGuard lock(outflow_.state.mutex);
         outflow_.state.planner.hurry();
     }
-    log::Segment* const segment = log_.newest();
+    log::Segment* const segment = log_.segments().newest();
     const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
     EXPECT_EQ(segment->pins, 1u);
