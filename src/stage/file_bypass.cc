@@ -13,7 +13,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     if (file_.group) {
         FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
     } else if (!file_.log->segments().empty() && !file_.log->marker_fits() && !log_.failed()) {
-        if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.leave());
+        if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.drain_and_release());
         else if (!log_.adopt(segment.value())) FOREBAY_TRY(log_.give_up());
     }
     const ByteRange range{offset, offset + bytes.size()};

@@ -58,10 +58,10 @@ class FileContext {
     [[nodiscard]] bool end() noexcept { return !ended_.exchange(true); }
 
     // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
-    bool press_files(const StagedFile& asking);
+    bool drain_others_for_room(const StagedFile& asking);
     // Room is needed and nothing is under way: held bytes of all files may drain before their commit. Returns true if
     // there were any.
-    bool promote_held();
+    bool make_held_ready();
     // Room is needed, and a deferred close keeps some: ends one, or waits for the end of one. Returns false if none is
     // under way. Blocks as a close does.
     bool await_a_close() noexcept;

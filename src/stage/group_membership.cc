@@ -87,7 +87,7 @@ bool GroupMembership::find_work(bool room_wanted) {
         log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
         if (file_.bytes.index().ready_empty() && file_.outflow.state.queue.idle() &&
             !file_.outflow.state.target.cut_due() && file_.group->lacks_room())
-            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+            add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
         (void)file_.outflow.state.planner.resume();
         file_.outflow.state.planner.hurry();
     }
@@ -144,7 +144,7 @@ Status GroupMembership::drain_present() {
         below = group->order().present_below();
         if (group->drains()) {
             file_.follow();
-            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+            add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
         }
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
@@ -187,10 +187,10 @@ Status GroupMembership::note_size(std::uint64_t size) {
     return Status::ok();
 }
 
-void GroupMembership::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
+void GroupMembership::wrap_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& wrap) {
     const LockGuard writer(file_.writer);
     const LockGuard lock(file_.mutex());
-    file_.unstaged.replace(file_.target, guard(file_.target));
+    file_.unstaged.replace(file_.target, wrap(file_.target));
     file_.offer_target();
     file_.outflow.state.target.reach_through(file_.target);
 }

@@ -118,7 +118,7 @@ Status Lifecycle::step_aside(ledger::AsideReason reason) {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return Status::ok();
     }
-    FOREBAY_TRY(log_.leave());
+    FOREBAY_TRY(log_.drain_and_release());
     const LockGuard lock(file_.mutex());
     return log_.stop_staging();
 }
@@ -207,7 +207,7 @@ Status Lifecycle::close_staged(Finish how) {
     {
         const LockGuard lock(file_.mutex());
         group = file_.durable && file_.group;
-        if (!settle_for_close(outcome)) return leave_in_log(std::move(outcome));
+        if (!settle_for_close(outcome)) return close_keeping_log(std::move(outcome));
         file_.log.reset();
         file_.group.reset();
         file_.follower.reset();
@@ -253,7 +253,7 @@ bool Lifecycle::settle_for_close(Status& outcome) {
            file_.outflow.state.failures.target_lost().is_ok() && durable.sys_errno() != ETIMEDOUT;
 }
 
-Status Lifecycle::leave_in_log(Status outcome) {
+Status Lifecycle::close_keeping_log(Status outcome) {
     const Status alone = file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
         return !file_.commits->recycling();
     });

@@ -105,7 +105,7 @@ class Lifecycle {
     Status close_staged(Finish how) REQUIRES(file_.writer);
     // Returns true if the target has everything, and the log may go. `outcome` keeps the first failure.
     bool settle_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
-    Status leave_in_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
+    Status close_keeping_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
     void leave_to_others() REQUIRES(file_.mutex());
     [[nodiscard]] std::uint64_t log_mount();
 

@@ -18,7 +18,7 @@ Status StagingLog::give_up() {
         const LockGuard lock(file_.mutex());
         failed_ = true;
         file_.count_aside(ledger::AsideReason::kStagingArea);
-        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     const LockGuard lock(file_.mutex());
     if (!drain()) return Status::ok();   // the outflow keeps the failure

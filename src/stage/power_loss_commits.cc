@@ -25,7 +25,7 @@ Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bo
     if (!file_.log->segments().empty() && !file_.log->marker_fits()) {
         const auto room = log_.make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0) FOREBAY_TRY(log_.leave());
+        if (room.value() == 0) FOREBAY_TRY(log_.drain_and_release());
     }
     // The number is above that of the segment's open record: an older commit in this place is from another use.
     sequence = file_.next_sequence();

@@ -106,7 +106,7 @@ Status StagedFile::drain() {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.state.failures.error();
         file_.follow();
-        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
     const LockGuard lock(file_.mutex());

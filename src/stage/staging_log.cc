@@ -48,12 +48,12 @@ Status StagingLog::stop_staging() {
     return Status::ok();
 }
 
-Status StagingLog::leave() {
+Status StagingLog::drain_and_release() {
     file_.writer.assert_held();
     {
         const LockGuard lock(file_.mutex());
         file_.follow();
-        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     {
         const LockGuard lock(file_.mutex());
@@ -77,7 +77,7 @@ Status StagingLog::append_marker(log::RecordKind kind, std::uint64_t argument, s
     } else if (!file_.log->marker_fits()) {
         const auto room = make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0) return failed_ ? Status::ok() : leave();
+        if (room.value() == 0) return failed_ ? Status::ok() : drain_and_release();
     }
     if (file_.log->append_marker(kind, argument, sequence)) return Status::ok();
     return give_up();
@@ -117,8 +117,8 @@ void StagingLog::await_deadline(log::SegmentPool::Take take) {
             if (!file_.outflow.state.failures.error().is_ok()) return;
             file_.outflow.state.arrivals.wait_out_pause(file_.mutex(), file_.outflow.state.failures);
         }
-        const bool others_under_way = file_.context.press_files(owner_);
-        if ((!press() && !others_under_way) || wait.over()) return;
+        const bool others_under_way = file_.context.drain_others_for_room(owner_);
+        if ((!drain_for_room() && !others_under_way) || wait.over()) return;
         const std::uint64_t begin = monotonic_ns();
         pool.wait_for_change(seen, wait.until());
         file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
@@ -158,17 +158,17 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
             FOREBAY_TRY(file_.outflow.state.failures.error());
             file_.outflow.state.arrivals.wait_out_pause(file_.mutex(), file_.outflow.state.failures);
         }
-        const bool under_way = file_.context.press_files(owner_);
+        const bool under_way = file_.context.drain_others_for_room(owner_);
         if (file_.context.options().full == WhenFull::kThrough) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
-        if (press() || under_way) {
+        if (drain_for_room() || under_way) {
             if (wait.over()) {
                 const LockGuard lock(file_.mutex());
                 return file_.outflow.state.arrivals.timed_out().with_context("write to " + file_.name.path +
                                                                              ": the staging log is full");
             }
             pool.wait_for_change(seen, wait.until());
-        } else if (!file_.context.promote_held()) return std::uint64_t{0};
+        } else if (!file_.context.make_held_ready()) return std::uint64_t{0};
         file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         compact();
     }
@@ -279,7 +279,7 @@ Status StagingLog::make_marker_room() {
         {
             const LockGuard lock(file_.mutex());
             file_.follow();
-            file_.slot->guarantee_given_up.fetch_add(file_.bytes.index().promote_held(), std::memory_order_relaxed);
+            file_.slot->guarantee_given_up.fetch_add(file_.bytes.index().make_held_ready(), std::memory_order_relaxed);
         }
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
@@ -333,8 +333,8 @@ bool StagingLog::drain_paused() const {
     return file_.outflow.state.planner.paused();
 }
 
-bool StagingLog::press() {
-    drain::Planner::RoomDrain pressed;
+bool StagingLog::drain_for_room() {
+    drain::Planner::RoomDrain wanted;
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return false;
@@ -345,16 +345,16 @@ bool StagingLog::press() {
             return false;
         }
         file_.follow();
-        pressed = file_.outflow.state.planner.drain_for_room();
+        wanted = file_.outflow.state.planner.drain_for_room();
     }
-    if (pressed.wants_thread) file_.outflow.wake();
-    return pressed.under_way;
+    if (wanted.wants_thread) file_.outflow.wake();
+    return wanted.under_way;
 }
 
-std::uint64_t StagingLog::promote_held() {
+std::uint64_t StagingLog::make_held_ready() {
     const LockGuard lock(file_.mutex());
     if (file_.mode != FileMode::kStaged || file_.outflow.state.failures.halted() || file_.follows()) return 0;
-    const std::uint64_t bytes = file_.bytes.index().promote_held();
+    const std::uint64_t bytes = file_.bytes.index().make_held_ready();
     file_.slot->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
     file_.update_ledger();
     return bytes;

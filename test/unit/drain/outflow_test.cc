@@ -174,9 +174,9 @@ TEST_F(OutflowTest, a_short_run_waits_for_neighbours_until_everything_is_to_go) 
     EXPECT_FALSE(outflow_.take());
     {
         const LockGuard lock(outflow_.state.mutex);
-        const auto pressed = outflow_.state.planner.drain_for_room();
-        EXPECT_TRUE(pressed.wants_thread);
-        EXPECT_TRUE(pressed.under_way);
+        const auto wanted = outflow_.state.planner.drain_for_room();
+        EXPECT_TRUE(wanted.wants_thread);
+        EXPECT_TRUE(wanted.under_way);
     }
     EXPECT_TRUE(outflow_.take());
 }
