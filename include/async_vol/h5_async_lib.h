@@ -1,13 +1,8 @@
-/* Async VOL's calls for programs, in libasynchdf5.a.
- *
- * Names and prototypes are those of Async VOL, so that programs compile and link as they are; text and functions are
- * forebay's. What each does is in docs/migrating.md. All return 0, or -1 with an error on HDF5's stack: a wrong
- * identifier, or an object of another connector. They call HDF5's optional operations, so they need a plugin of
- * forebay, under any of its names.
- *
- * Thread-safety: as HDF5's. Blocking: `H5Fwait` and `H5Dwait`, until what was begun asynchronously on the file has
- * ended. None is collective.
- */
+/* Async VOL's calls for programs, in libasynchdf5.a, with its names and prototypes: programs compile and link as they
+ * are. Text and functions are forebay's; docs/migrating.md describes each. All return 0, or -1 with an error on HDF5's
+ * stack: a wrong identifier, or an object of another connector. They call HDF5's optional operations, so they need a
+ * plugin of forebay, under any of its names. Thread-safety: as HDF5's. `H5Fwait` and `H5Dwait` block until asynchronous
+ * calls on the file have ended. None is collective. */
 #ifndef FOREBAY_ASYNC_VOL_H5_ASYNC_LIB_H
 #define FOREBAY_ASYNC_VOL_H5_ASYNC_LIB_H
 
@@ -24,11 +19,10 @@
 extern "C" {
 #endif
 
-/* Has files of the access list opened with the connector `async`, which is searched for in HDF5_PLUGIN_PATH. */
+/* Files of the access list are opened with the connector `async`, which is searched for in HDF5_PLUGIN_PATH. */
 herr_t H5Pset_vol_async(hid_t fapl_id);
 
-/* Settings of access and transfer lists. They are kept, and have no effect: no call is asynchronous unless its name
- * says so, and nothing is delayed. */
+/* Settings of lists: kept, without effect. No call is asynchronous unless its name says so; nothing is delayed. */
 herr_t H5Pset_fapl_disable_async_implicit(hid_t fapl, hbool_t is_disable);
 herr_t H5Pget_fapl_disable_async_implicit(hid_t fapl, hbool_t *is_disable);
 herr_t H5Pset_dxpl_disable_async_implicit(hid_t dxpl, hbool_t is_disable);

@@ -1,17 +1,12 @@
-/* Local storage, and what of Cache VOL is set in file access lists.
+/* Local storage, and the settings of Cache VOL in file access lists. Names, types and layouts are those of Cache VOL:
+ * programs compile and link as they are. Text and functions are forebay's; docs/migrating.md describes each setting. A
+ * storage (`cache_storage_t`) is a description: a path, a size, and an account of its claims. It stores nothing. A file
+ * access list that names it (`LOCAL_STORAGE`) has files staged there.
  *
- * The names, types and layouts are those of Cache VOL, so that programs compile and link as they are. The text and the
- * functions are forebay's. What each setting comes to is in docs/migrating.md.
- *
- * A storage (`cache_storage_t`) is a description: a path, a size, and an account of what was claimed of it. It stores
- * nothing. A file access list that names it (`LOCAL_STORAGE`) has files staged there.
- *
- * All functions return 0, or -1 with an error on HDF5's stack. None blocks but `H5LScreate` and `readLSConf`, which
- * read a file, and `H5LSset`, which looks at the path. One storage is used by one thread at a time.
- *
- * The enumerators have short names, as in Cache VOL. Beside code that uses the same names for something else, define
- * H5LS_NO_SHORT_NAMES before the header is included: then only the long ones (`H5LS_READ`, ...) are there.
- */
+ * All functions return 0, or -1 with an error on HDF5's stack. `H5LScreate` and `readLSConf` block, as they read a
+ * file, and `H5LSset`, which looks at the path. One thread at a time uses a storage. The enumerators have short names,
+ * as in Cache VOL. Where other code has the same names, define H5LS_NO_SHORT_NAMES before the header is included: then
+ * only the long ones (`H5LS_READ`, ...) are there. */
 /* Cache VOL's own header has this guard: of the two, a program gets the one that it includes first. */
 #ifndef H5LS_H__
 #define H5LS_H__
@@ -75,10 +70,8 @@ typedef struct cache_t {
     AccessHistory access_history;
 } cache_t;
 
-/* ---- What Cache VOL keeps of a file or a dataset that is cached --------------------------------------
- *
- * Programs use some of these types for themselves (a list of samples, a piece of mapped memory). forebay makes and
- * reads none of them. Without MPI, members of its types are pointers. */
+/* Types that Cache VOL keeps of a cached file or dataset. Programs use some for themselves (a list of samples, a piece
+ * of mapped memory); forebay makes and reads none. Without MPI, members of its types are pointers. */
 #if defined(H5_HAVE_PARALLEL) || defined(MPI_VERSION)
 typedef MPI_Comm H5LS_mpi_comm_t;
 typedef MPI_Win H5LS_mpi_win_t;
@@ -229,11 +222,9 @@ typedef struct H5LS_cache_io_class_t {
                                    hid_t plist_id, void *buf, void **req);
 } H5LS_cache_io_class_t;
 
-/* ---- Storages -------------------------------------------------------------------------------------- */
-
 typedef struct _CacheList {
     cache_t *cache;
-    void *target; /* what it is the cache of */
+    void *target; /* the cached object */
     struct _CacheList *next;
 } CacheList;
 
@@ -267,17 +258,16 @@ extern "C" {
 #define H5P_LOCAL_STORAGE_CREATE (H5LSget_create_class())
 hid_t H5LSget_create_class(void);
 
-/* A new storage, as the configuration file says that HDF5_VOL_CONNECTOR names, else as the variables say; with
- * defaults for what neither says. A value that means nothing has its default in the storage, and is kept beside it
- * until H5LSset replaces it: a file that is opened with such a storage is refused for it, as it is for the
- * configuration file. `plist`: any property list, or H5P_DEFAULT; nothing is read from it. NULL: an error. The caller
- * owns the storage: `H5LSclose`. */
+/* Makes a storage, by the configuration file that HDF5_VOL_CONNECTOR names, else by the variables; missing values have
+ * defaults. A meaningless value has its default in the storage, and is kept beside it until H5LSset replaces it. A file
+ * that is opened with such a storage is refused, as with such a configuration file. `plist`: any property list, or
+ * H5P_DEFAULT; nothing is read from it. NULL: an error. The caller owns the storage: `H5LSclose`. */
 cache_storage_t *H5LScreate(hid_t plist);
 herr_t H5LSclose(cache_storage_t *LS);
 
-/* Sets all of them, or none; then a file that is opened with the storage is refused. `path` may be NULL for MEMORY and
- * GPU; else it is a directory, and is copied. A storage that H5LScreate has not made keeps its former path, which is
- * the program's to free. */
+/* Sets all values, or none; then a file that is opened with the storage is refused. `path`, a directory, is copied; it
+ * may be NULL for MEMORY and GPU. A storage that H5LScreate has not made keeps its former path: the program frees it.
+ */
 herr_t H5LSset(cache_storage_t *LS, const char *type, const char *path, hsize_t avail_space,
                cache_replacement_policy_t replacement);
 /* `flag` TYPE or PATH: `value` points to a char *, which then points into the storage. SIZE: to an hsize_t. */
@@ -294,9 +284,9 @@ cache_replacement_policy_t get_replacement_policy_from_str(const char *str);
 /* Takes `size` bytes of what is left. If there are too few, SOFT fails; HARD first removes temporal caches, in the
  * order of `replacement`, if that makes enough room. */
 herr_t H5LSclaim_space(cache_storage_t *LS, hsize_t size, cache_claim_t type, cache_replacement_policy_t replacement);
-/* `cache` stays the caller's, and outlives its place in the storage. What it takes is what was claimed for it. */
+/* `cache` stays the caller's, and outlives its place in the storage. It takes the space that was claimed for it. */
 herr_t H5LSregister_cache(cache_storage_t *LS, cache_t *cache, void *target);
-/* What it took is free again. No file is touched: forebay removes what it has staged by itself. */
+/* Frees the space that it took. No file is touched: forebay removes what it has staged by itself. */
 herr_t H5LSremove_cache(cache_storage_t *LS, cache_t *cache);
 herr_t H5LSremove_cache_all(cache_storage_t *LS);
 herr_t H5LSrecord_cache_access(cache_t *cache);
@@ -306,7 +296,7 @@ herr_t H5LSrecord_cache_access(cache_t *cache);
  * read through the cache. The variables of these names are stronger. LOCAL_STORAGE: `value` is a cache_storage_t *,
  * whose present values hold for files that are opened with this list, if they are the first ones of the process. */
 herr_t H5Pset_fapl_cache(hid_t plist, const char *flag, void *value);
-/* The same values; LOCAL_STORAGE: `value` points to a cache_storage_t *. An error if the list has none. */
+/* Gets the same values; for LOCAL_STORAGE, `value` points to a cache_storage_t *. An error if the list has none. */
 herr_t H5Pget_fapl_cache(hid_t plist, const char *flag, void *value);
 /* The truth value itself, as some documents have it. */
 herr_t H5Pset_fapl_cache_flag(hid_t plist, const char *flag, int value);

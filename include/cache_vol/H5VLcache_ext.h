@@ -1,7 +1,5 @@
-/* The connector `cache_ext`, for programs that name it themselves.
- *
- * Names and layouts are those of Cache VOL; the functions are forebay's, in libcache_new_h5api.a.
- */
+/* The connector `cache_ext`, for programs that name it themselves. Names and layouts are those of Cache VOL; the
+ * functions are forebay's, in libcache_new_h5api.a. */
 #ifndef _H5VLcache_ext_H /* as in Cache VOL's own header: see H5LS.h */
 #define _H5VLcache_ext_H
 
@@ -20,8 +18,7 @@ typedef struct H5VL_cache_ext_info_t {
     char fconfig[255];
 } H5VL_cache_ext_info_t;
 
-/* An object as Cache VOL's connector has it. Programs that name the type compile; those of forebay are not laid out so,
- * and are no program's to look into. */
+/* An object of Cache VOL's connector: programs that name the type compile. forebay's objects have another layout. */
 typedef struct H5VL_cache_ext_t {
     hid_t under_vol_id;
     void *under_object;

@@ -1,16 +1,11 @@
-/* Cache VOL's calls for programs, in libcache_new_h5api.a.
- *
- * Names and prototypes are those of Cache VOL, so that programs compile and link as they are; text and functions
- * are forebay's. Each function takes the place of the call first (file, function, line): the macros below add it, so a
- * program writes H5Dprefetch(dataset, space, list). What each does is in docs/migrating.md.
- *
+/* Cache VOL's calls for programs, in libcache_new_h5api.a, with its names and prototypes: programs compile and link as
+ * they are. Text and functions are forebay's; docs/migrating.md describes each. Each function takes the place of the
+ * call first (file, function, line): the macros below add it, so a program writes H5Dprefetch(dataset, space, list).
  * All return 0, or -1 with an error on HDF5's stack: a wrong identifier, or an object of another connector. They call
  * HDF5's optional operations, so they need a plugin of forebay, under the name cache_ext or forebay. The data of a file
- * are the same with and without them. `..._async` take an event set; they end before they return.
- *
- * Thread-safety: as HDF5's. Blocking: `H5Fcache_async_close_wait` and `H5Fcache_remove`, until what is staged of the
- * file is in it; reads, as H5Dread. With MPI `H5Fcache_remove` is collective, and reads as the transfer list says.
- */
+ * are the same with and without them. `..._async` take an event set; they end before they return. Thread-safety: as
+ * HDF5's. `H5Fcache_async_close_wait` and `H5Fcache_remove` block until the file has its staged bytes; reads block as
+ * H5Dread. With MPI `H5Fcache_remove` is collective, and reads as the transfer list says. */
 #ifndef _cache_new_h5api_H /* as in Cache VOL's own header: see H5LS.h */
 #define _cache_new_h5api_H
 

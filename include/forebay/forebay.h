@@ -1,8 +1,6 @@
-/* Calls of a program to forebay, beside HDF5. All of them are advice: the data of a file are the same with and
- * without.
- *
- * Every function returns 0, or -1 with errno set. Results go to where the last arguments point, and are not touched on
- * failure. The values of errno:
+/* Calls of a program to forebay, beside HDF5. All are advice: a file's data are the same with and without them. Every
+ * function returns 0, or -1 with errno set. Results go to where the last arguments point, and are not touched on
+ * failure. Functions that take an identifier leave a message on HDF5's error stack as well. The values of errno:
  *
  *   ENOSYS   forebay is not loaded in this process
  *   EINVAL   an argument is wrong: a null pointer, an identifier of no open object, one that was not opened through
@@ -11,16 +9,12 @@
  *   ENOTSUP  the file is not read through the cache, or has a driver that forebay leaves alone
  *   EAGAIN   too many ranges wait already, or there is no room for them; none of these was taken
  *   ENOMEM   out of memory
- *   other    what the operating system said; EIO if it said nothing
- *
- * Functions that take an identifier leave a message on HDF5's error stack as well.
+ *   other    the operating system's error; EIO if it gave none
  *
  * A name is forebay_OBJECT_ACTION, without OBJECT for the process. The functions are in libforebay.a, which is linked
  * with the program's HDF5. The plugin, libforebay_vol.so, also has the functions by path and those of the process.
- * Programs that do not link libforebay.a find them with dlsym, on the handle that dlopen gives for the plugin's path.
- *
- * Fork: a child does not find the files by path that its parent has opened.
- */
+ * Programs without libforebay.a find them with dlsym, on the handle that dlopen gives for the plugin's path. Fork: a
+ * child does not find the files by path that its parent has opened. */
 #ifndef FOREBAY_FOREBAY_H
 #define FOREBAY_FOREBAY_H
 
@@ -32,10 +26,7 @@
 extern "C" {
 #endif
 
-/* ---- the process -------------------------------------------------------------------------------------
- *
- * Thread-safety: any thread. Nothing blocks.
- */
+/* ---- The process. Thread-safety: any thread. Nothing blocks. ---- */
 
 /* The version of the plugin that is loaded, which may be another one than that of the headers. */
 int forebay_version(unsigned *major, unsigned *minor, unsigned *patch);
@@ -46,18 +37,14 @@ int forebay_version(unsigned *major, unsigned *minor, unsigned *patch);
 int forebay_pause(void);
 int forebay_resume(void);
 
-/* Writes the statistics of the process (docs/statistics.md) to `into`, as one JSON object with a zero byte at its end,
- * cut to `size` bytes. `length` receives the length of the whole object without the zero byte, or 0 if nothing was
- * opened yet; it may be null. With several HDF5 libraries in the process, the first one that found the plugin answers.
- */
+/* Writes the process's statistics (docs/statistics.md) to `into` as one JSON object, with a zero byte at its end, cut
+ * to `size` bytes. `length` receives the length of the whole object without the zero byte, or 0 if nothing was opened
+ * yet; it may be null. With several HDF5 libraries, the first one that found the plugin answers. */
 int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 
-/* ---- by identifier -----------------------------------------------------------------------------------
- *
- * `file` and `dataset` are identifiers of HDF5 (hid_t) of objects that are open. Each function is one of HDF5's
- * optional operations (forebay/operations.h). Thread-safety: as HDF5's. With MPI none is collective. Blocking:
- * `forebay_file_wait_durable`; prefetching a chunked dataset reads its chunk index.
- */
+/* ---- By identifier ---- `file` and `dataset` are identifiers of HDF5 (hid_t) of open objects. Each function is one of
+ * HDF5's optional operations (forebay/operations.h). Thread-safety: as HDF5's. With MPI none is collective.
+ * `forebay_file_wait_durable` blocks; prefetching a chunked dataset reads its chunk index. */
 
 /* Pauses the file's drain until `forebay_file_resume_drain`. A call that needs room in the log or waits for the file
  * (close, flush with option flush=drain, forebay_file_wait_durable) ends the pause. With MPI the lowest rank of each
@@ -65,9 +52,8 @@ int forebay_statistics(char *into, uint64_t size, uint64_t *length);
 int forebay_file_pause_drain(int64_t file);
 int forebay_file_resume_drain(int64_t file);
 
-/* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). It also waits for later
- * writes that may drain before the next flush. It does not wait for other writes, so that a crash leaves the last flush
- * whole. */
+/* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). Also waits for later
+ * writes that may drain before the next flush, but for no others: a crash leaves the last flush whole. */
 int forebay_file_wait_durable(int64_t file);
 
 /* Fetches `count` ranges of the file, of `lengths[i]` bytes from `offsets[i]` on, or a part of a dataset, into the read
@@ -78,14 +64,12 @@ int forebay_dataset_prefetch(int64_t dataset, int64_t file_space);
 /* Fetches the rows of the dataset (its first axis) in this order, in which the program is going to read them. Rows may
  * come more than once. Call it for each part of a long order. */
 int forebay_dataset_follow(int64_t dataset, uint64_t count, const uint64_t *rows);
-/* Returns the number of requested bytes that are not looked at yet, or not in the cache yet. It is also 0 once the
- * cache can store nothing more. */
+/* `bytes`: requested bytes not looked at yet, or not in the cache yet. 0 also once the cache can store nothing more. */
 int forebay_file_prefetch_left(int64_t file, uint64_t *bytes);
 /* Drops the requests that have not begun. */
 int forebay_file_prefetch_cancel(int64_t file);
 
-/* A pinned file stays in the read cache when the cache is full, also when no process has the file open. `on` 0: unpins
- * it. */
+/* A pinned file stays in a full read cache, also when no process has the file open. `on` 0: unpins it. */
 int forebay_file_pin(int64_t file, int on);
 /* Removes the file's bytes from the read cache, pinned or not, except those that another process is storing. `bytes`
  * receives how many were removed; it may be null. */
@@ -94,12 +78,9 @@ int forebay_file_evict(int64_t file, uint64_t *bytes);
 /* Writes the statistics of the file; arguments as of `forebay_statistics`. */
 int forebay_file_statistics(int64_t file, char *into, uint64_t size, uint64_t *length);
 
-/* ---- by path -----------------------------------------------------------------------------------------
- *
- * The same for a file that is named by a path which leads to it; it may be another path than the one that HDF5 was
- * given. The file must be open, read-only, in this process, with any copy of libhdf5 that it has. These functions need
- * neither HDF5 nor MPI, and do not wait for the file. Thread-safety: any thread.
- */
+/* ---- By path ---- For a file that the path leads to, which may be another path than the one that HDF5 was given. The
+ * file must be open, read-only, in this process, with any copy of libhdf5 that it has. These functions need neither
+ * HDF5 nor MPI, and do not wait for the file. Thread-safety: any thread. */
 int forebay_path_prefetch(const char *path, uint64_t count, const uint64_t *offsets, const uint64_t *lengths);
 int forebay_path_prefetch_left(const char *path, uint64_t *bytes);
 int forebay_path_prefetch_cancel(const char *path);

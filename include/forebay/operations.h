@@ -1,11 +1,9 @@
-/* The operations that forebay registers with HDF5 (H5VLregister_opt_operation): names and arguments.
- *
- * Programs call the functions of forebay.h, which are in libforebay.a. This header is for bindings of other languages:
+/* The operations that forebay registers with HDF5 (H5VLregister_opt_operation): names and arguments. Programs call the
+ * functions of forebay.h, which describes each operation. This header is for bindings of other languages:
  * H5VLfind_opt_operation gives the value of a name, and H5VLfile_optional_op or H5VLdataset_optional_op calls it. HDF5
- * hands the call to the connector of the object. So it reaches the right copy of the plugin, also where two HDF5
- * libraries are in the process. Identifiers are HDF5's hid_t. The function of the same name in forebay.h describes each
- * operation. A message on HDF5's error stack ends with the number that the function puts into errno: "errno = 95".
- */
+ * hands the call to the connector of the object. So it reaches the right copy of the plugin, also with two HDF5
+ * libraries in the process. Identifiers are HDF5's hid_t. A message on HDF5's error stack ends with the number that the
+ * function puts into errno: "errno = 95". */
 #ifndef FOREBAY_OPERATIONS_H
 #define FOREBAY_OPERATIONS_H
 

@@ -277,7 +277,7 @@ def draw_timeline(figures: Figures, path: Path) -> None:
         Figure(
             title=f"Waiting for I/O: {_s(native.io_s)} natively, {_s(staged.io_s)} with forebay",
             subtitle=(
-                f"The same unmodified h5py program: a wave on {settings.points}³ points, {settings.checkpoints} "
+                f"Both ran one unmodified h5py program: a wave on {settings.points}³ points, {settings.checkpoints} "
                 f"checkpoints of {settings.checkpoint_bytes / MIB:.1f} MiB into one HDF5 file, on {place}"
             ),
             lanes=(

@@ -1,7 +1,6 @@
-// Lock annotations for clang's thread-safety analysis (-Wthread-safety). They are empty for other compilers.
-//
-// REQUIRES(mutex): the caller holds the lock. EXCLUDES(mutex): the caller does not hold it. GUARDED_BY(mutex): the
-// member is used only under the lock. Source: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
+// Lock annotations for clang's thread-safety analysis (-Wthread-safety), empty for other compilers. REQUIRES(mutex):
+// the caller holds the lock. EXCLUDES(mutex): it does not. GUARDED_BY(mutex): the member is used only under the lock.
+// Source: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 #pragma once
 
 #if defined(__clang__)

@@ -1,5 +1,4 @@
-// Helpers for code that must finish without memory, such as destructors and error handlers. Errors: throws nothing.
-// Thread-safety: any thread.
+// For code that must finish without memory, such as destructors and error handlers. Throws nothing. Any thread.
 #pragma once
 
 #include <cerrno>

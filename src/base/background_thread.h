@@ -1,10 +1,8 @@
-// The only way in which forebay starts a thread.
-//
-// A new thread inherits the signal mask of its creator. The kernel delivers a signal of the process to any thread that
-// does not block it. A program may block a signal in its own threads, to wait for it; a thread of ours would then take
-// the signal, and the process would end. So our threads block every signal except those that an instruction of the
-// thread raises. A signal that a system call raises for its own thread (SIGPIPE, SIGXFSZ) stays pending and is dropped
-// with the thread; the call fails with its error.
+// The only way in which forebay starts a thread. A new thread inherits the signal mask of its creator, and the kernel
+// delivers a signal of the process to any thread that does not block it. If a program blocks a signal to wait for it, a
+// thread of ours would take the signal, and the process would end. So our threads block every signal except those that
+// an instruction of the thread raises. A signal that a system call raises for its own thread (SIGPIPE, SIGXFSZ) stays
+// pending and is dropped with the thread; the call fails with its error.
 #pragma once
 
 #include <csignal>
@@ -41,7 +39,7 @@ class OwnWrite {
 // Starts a thread that calls `run` as std::jthread does, with a stop token if it takes one. Throws std::system_error.
 template <class Run>
 [[nodiscard]] std::jthread start_background_thread(Run&& run) {
-    const SignalsBlocked blocked;   // the new thread inherits it
+    const SignalsBlocked blocked;
     return std::jthread(std::forward<Run>(run));
 }
 

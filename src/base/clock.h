@@ -44,7 +44,6 @@ class WaitClock {
     return static_cast<std::uint64_t>(since.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(since.tv_nsec);
 }
 
-// Returns the CPU time of the calling thread.
 [[nodiscard]] inline std::uint64_t thread_cpu_ns() noexcept {
     timespec used{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

@@ -7,8 +7,7 @@
 
 namespace forebay {
 
-// Reads a whole configuration file, of 1 MiB at most. Errors name the file and `named_by`, the setting that names the
-// file. Blocks on file I/O. Thread-safety: any thread.
+// Reads a configuration file, of 1 MiB at most. Errors name it and `named_by`, its setting. Blocks on I/O. Any thread.
 [[nodiscard]] Result<std::string> read_configuration(const std::string& path, std::string_view named_by);
 
 }   // namespace forebay

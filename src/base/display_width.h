@@ -5,8 +5,7 @@
 
 namespace forebay {
 
-// East Asian wide characters and emoji take two columns, and combining characters take none. A bad byte takes one.
-// Pure.
+// East Asian wide characters and emoji take two columns, combining characters none, and a bad byte takes one. Pure.
 [[nodiscard]] std::size_t display_width(std::string_view text) noexcept;
 
 // Returns the length in bytes of the longest prefix of `text` that fits into `columns`. It cuts no character.

@@ -1,7 +1,6 @@
 // An object that lives until the process ends, for a static variable of a function. HDF5 closes files from its exit
-// handler, after the destruction of static objects, and threads may still run then. The object lies in static storage,
-// so a destructor may be its first user. Errors: those of T's constructor. Thread-safety: the static variable guards
-// the construction; then as T.
+// handler, after static objects are destroyed, and threads may still run. It lies in static storage, so a destructor
+// may use it first. Errors: those of T's constructor. The static variable guards the construction; then as T.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,9 @@
-// The end of a job: option `deadline`, or Slurm's SLURM_JOB_END_TIME.
-//
+// The end of a job: option `deadline`, or Slurm's SLURM_JOB_END_TIME. Pure, except for the local time zone.
+// Thread-safe.
 //   off                          never
-//   90s, 110m, 1.5h, 2d          a duration from the start of the program; a number below 10^9 without a unit is
-//   seconds 1751302800                   seconds since 1970, as in Slurm's variable 2025-06-30T17:00[:00][Z]     a time
-//   of day: UTC with Z, else local time
-//
-// Pure, except for the local time zone. Thread-safe.
+//   90s, 110m, 1.5h, 2d          a duration from the program's start; below 10^9 without a unit: seconds
+//   1751302800                   seconds since 1970, as in Slurm's variable
+//   2025-06-30T17:00[:00][Z]     a time of day: UTC with Z, else local time
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,6 @@ class CAPABILITY("mutex") Mutex {
 struct Locked {};
 inline constexpr Locked kLocked{};
 
-// Holds the lock until destruction.
 class SCOPED_CAPABILITY LockGuard {
   public:
     explicit LockGuard(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }

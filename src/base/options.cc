@@ -87,8 +87,7 @@ class Loader {
     std::string given_;
 };
 
-// Returns the length of the value at the front of `rest`. A value in braces ends at the partner of its first brace, any
-// other at the next semicolon. Returns npos if the brace has no partner.
+// The length of the first value in `rest`: to the partner of its first brace (npos without one), else to a semicolon.
 std::size_t value_length(std::string_view rest) {
     const std::size_t begin = rest.find_first_not_of(" \t\r\n");
     if (begin == std::string_view::npos || rest[begin] != '{') return std::min(rest.find(';'), rest.size());

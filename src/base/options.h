@@ -1,7 +1,5 @@
-// The option table: every setting of forebay.
-//
-// The table generates the parser, `forebay options`, `docs/options.md` and the names of the environment variables
-// (`size` is FOREBAY_SIZE). These are the sources of a value, strongest first:
+// The option table: every setting of forebay. It generates the parser, `forebay options`, `docs/options.md` and the
+// names of the environment variables (`size` is FOREBAY_SIZE). The sources of a value, strongest first:
 //   1. the connector string      HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
 //   2. the environment           FOREBAY_NLS=/local
 //   3. the TOML file             FOREBAY_CONFIG=/etc/forebay.toml   (top-level keys, option names)
@@ -59,44 +57,40 @@ enum class ReadCacheMode : std::uint8_t { kOff, kAuto, kOn };
 enum class CacheLifetime : std::uint8_t { kPermanent, kTemporal };
 enum class CacheReplacement : std::uint8_t { kLru, kLfu, kFifo, kLifo };
 
-// Parsed values. Sizes are bytes.
+// Parsed values; option_table.cc documents the options. Sizes are bytes, and times seconds.
 struct Options {
-    bool stage = true;   // off: forebay stages no file
-    // The first directory of option `nls`: it holds the logs, and the home of the read cache. It is never empty after
-    // load_options. The other directories hold only bytes of the read cache.
+    bool stage = true;
+    // The first directory of option `nls`, for the logs and the home of the read cache; not empty after load_options.
+    // The other directories hold only bytes of the read cache.
     std::string nls;
     std::uint64_t nls_bytes = 0;   // limit of the read cache in the first directory; 0: read_cache_size
     std::vector<StagingDevice> more_devices;
-    std::uint64_t size = std::uint64_t{8} << 30;   // limit of one process's logs on the staging area
+    std::uint64_t size = std::uint64_t{8} << 30;
     WhenFull full = WhenFull::kWait;
-    bool strict = false;                 // unusable staging: fail the open instead of running natively
-    std::uint64_t drain_threads = 4;     // target writes in flight per process
-    std::uint64_t stripe = 0;            // alignment of target writes; 0: that of the file system
-    OnFlush flush = OnFlush::kCommit;    // H5Fflush returns at the commit, or after the drain
-    OnClose close = OnClose::kWait;      // H5Fclose returns after the drain, or at the commit
-    OnError on_error = OnError::kFail;   // reaction to a failed background write to the target
-    std::uint64_t patience = 600;        // seconds without progress of the target before a call gives up; 0: never
-    // A commit survives the death of the process, or a power loss of the node.
+    bool strict = false;
+    std::uint64_t drain_threads = 4;
+    std::uint64_t stripe = 0;
+    OnFlush flush = OnFlush::kCommit;
+    OnClose close = OnClose::kWait;
+    OnError on_error = OnError::kFail;
+    std::uint64_t patience = 600;
     Durability durability = Durability::kProcess;
-    WithMpi mpi = WithMpi::kOn;   // stage files that are opened with MPI; kNode: only for ranks of one node
-    SeveralNodes nodes =
-        SeveralNodes::kFast;   // kConsistent: recovery can restore the last commit, also with several nodes
-    ReadCacheMode read_cache = ReadCacheMode::kAuto;          // kAuto: files that this process reads again
-    std::uint64_t revalidate = kRevalidateOpen;               // when forebay compares a cached file with its source
-    Prefetch prefetch = Prefetch::kOff;                       // which files the open fetches into the read cache
-    std::uint64_t read_cache_size = std::uint64_t{8} << 30;   // limit for all processes together
-    // kTemporal: files that no process has open are removed.
+    WithMpi mpi = WithMpi::kOn;
+    SeveralNodes nodes = SeveralNodes::kFast;
+    ReadCacheMode read_cache = ReadCacheMode::kAuto;
+    std::uint64_t revalidate = kRevalidateOpen;
+    Prefetch prefetch = Prefetch::kOff;
+    std::uint64_t read_cache_size = std::uint64_t{8} << 30;
     CacheLifetime read_cache_lifetime = CacheLifetime::kPermanent;
-    CacheReplacement read_cache_replacement = CacheReplacement::kLru;   // which files are evicted first
-    // Staging servers of all nodes, for their read caches; empty: none. Or the word "job", or "job:/FOLDER".
+    CacheReplacement read_cache_replacement = CacheReplacement::kLru;
     std::string read_cache_servers;
-    std::string deadline;     // end of the job (base/job_end.h); empty: as in Slurm's variable, if any
-    std::string node;         // processes that give one name share memory; empty: those of one machine
-    std::string server;       // staging server for written files: unix:PATH, HOST:PORT; empty: none
-    std::string server_key;   // file with the key for servers on other machines; empty: the user's
-    std::string stats;        // gets one JSON line per closed file; empty: none
-    std::string trace;        // gets one JSON line per target write; empty: none
-    std::string registry;     // where processes note their areas for commands; empty: /var/tmp, else /tmp
+    std::string deadline;
+    std::string node;
+    std::string server;
+    std::string server_key;
+    std::string stats;
+    std::string trace;
+    std::string registry;
 
     // Only the connector string sets these.
     std::string under_vol = "0";   // connector below: value or name
@@ -174,7 +168,6 @@ void shrink_default_size(LoadedOptions& loaded, std::uint64_t most_bytes, std::s
 // Returns the accepted values: "1 MiB to 1 PiB", "on or off", "wait or through", or empty text.
 [[nodiscard]] std::string option_range(const OptionSpec& spec);
 
-// Returns the table as the Markdown page docs/options.md.
 [[nodiscard]] std::string options_as_markdown();
 
 }   // namespace forebay

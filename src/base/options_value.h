@@ -8,8 +8,7 @@
 
 namespace forebay::options_internal {
 
-// Parses `text` and stores it in `options`. The failure names the error in the text and the allowed values. The caller
-// adds option, value and source with `refusal`.
+// Parses `text` into `options`. The failure names the error and the allowed values; `refusal` adds option and source.
 [[nodiscard]] Status store_value(const OptionSpec& spec, std::string_view text, Options& options);
 
 // Stores `under_vol` or `under_info`, which only the connector string may set. Returns kNotFound for any other name.

@@ -1,7 +1,5 @@
 // The value of option `nls`: the directories on node-local storage that forebay uses, each with an optional size.
-//
 //   devices = device { ":" device }      device = path [ "=" size ]
-//
 // A colon separates two devices only before a slash, because each path is absolute. The text after the last "=" of a
 // device is its size, unless it contains a slash. A backslash before ":", "=" or "\" makes that character a part of the
 // path. Pure. Thread-safety: all calls from any thread.
@@ -18,7 +16,7 @@
 namespace forebay {
 
 struct StagingDevice {
-    std::string path;          // absolute path of the directory
+    std::string path;
     std::uint64_t bytes = 0;   // limit of the read cache in it; 0: option read_cache_size
     friend bool operator==(const StagingDevice&, const StagingDevice&) = default;
 };

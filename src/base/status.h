@@ -1,8 +1,7 @@
-// The outcome of an operation that can fail: code, errno, retry advice and a message.
-//
-// Inside forebay no code throws on purpose, and no code prints. A function that can fail returns `Status` or
-// `Result<T>`. The message names the attempt and the file, e.g. "write 4096 bytes at offset 8192 to /scratch/run.h5: No
-// space left on device". Values are plain data: threads may copy them freely.
+// The outcome of an operation that can fail: code, errno, retry advice and a message. Inside forebay no code throws on
+// purpose, and none prints: a function that can fail returns `Status` or `Result<T>`. The message names the attempt and
+// the file, e.g. "write 4096 bytes at offset 8192 to /scratch/run.h5: No space left on device". Threads may copy values
+// freely.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +38,7 @@ class [[nodiscard]] Status {
 
     static Status ok() noexcept { return {}; }
 
-    // Makes the failure of a system call. `doing` names the attempt and the file. `sys_errno` decides the code and the
-    // retry advice, and the message ends with its text.
+    // Makes a system call's failure. `doing` names the attempt and the file; errno decides code, retry advice and text.
     static Status from_errno(int sys_errno, std::string_view doing);
 
     [[nodiscard]] bool is_ok() const noexcept { return code_ == Code::kOk; }
@@ -81,7 +79,6 @@ class [[nodiscard]] Result {
 
 }   // namespace forebay
 
-// Returns the failure of `expression` from the enclosing function.
 #define FOREBAY_TRY(expression)                                                                         \
     do {                                                                                                \
         if (::forebay::Status forebay_status_ = (expression); !forebay_status_) return forebay_status_; \

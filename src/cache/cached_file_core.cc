@@ -395,7 +395,13 @@ void CachedFile::Core::fetch_claimed(Fetched& fetched, std::uint64_t bytes) {
 
 // Cancels the task if there is no thread to run it; the task then gives up its claims. Returns false in that case.
 bool CachedFile::Core::submit(std::function<Status()> run) {
-    const task::Submitted submitted = tasks_.submit({.run = std::move(run)});
+    struct Counted {
+        std::shared_ptr<TaskCount::Entry> entry;   // first, so it ends last
+        std::function<Status()> run;
+        Status operator()() const { return run(); }
+    };
+    const task::Submitted submitted = tasks_.submit({.run = Counted{std::make_shared<TaskCount::Entry>(task_count_),
+                                                                    std::move(run)}});
     if (submitted.task && !submitted.has_thread) return !tasks_.cancel(submitted.task);
     return static_cast<bool>(submitted.task);
 }
@@ -468,13 +474,17 @@ void CachedFile::Core::await_stored() {
 }
 
 // Stores requested bytes first: a program may open the file for each read. Reads nothing more ahead. Waits a bounded
-// time for the source; tasks own their data. A forked child has no tasks, and its copy of the lock may be locked for
-// ever.
+// time for the source; tasks own their data. A replica that only an open file may use also waits for its tasks, which
+// share it. A forked child has no tasks, and its copy of the lock may be locked for ever.
 void CachedFile::Core::close() {
     if (io::forks_so_far() != forks_ || closing_.exchange(true)) return;
     buffer_.close();
-    std::unique_lock lock(mutex_);
-    idle_.wait_for(lock, policy_.close_max, [this] { return pending_bytes_ == 0; });
+    const auto until = std::chrono::steady_clock::now() + policy_.close_max;
+    {
+        std::unique_lock lock(mutex_);
+        idle_.wait_until(lock, until, [this] { return pending_bytes_ == 0; });
+    }
+    if (!policy_.outlives_close) task_count_->await_none(until);
 }
 
 }   // namespace forebay::cache

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -39,6 +40,38 @@ inline constexpr std::uint64_t kFetchMax = 1 << 20;   // of one request for byte
     const std::uint64_t begin = block_floor(range.begin + kBlockBytes - 1);
     return {begin, std::max(begin, range.end == file_bytes ? range.end : block_floor(range.end))};
 }
+
+// Counts the tasks of a file. A task counts until the engine has destroyed it with all that it owns.
+class TaskCount {
+  public:
+    // One task; a member that is declared before what the task owns.
+    class Entry {
+      public:
+        explicit Entry(std::shared_ptr<TaskCount> count) noexcept : count_(std::move(count)) {
+            const std::lock_guard lock(count_->mutex_);
+            ++count_->tasks_;
+        }
+        ~Entry() {
+            const std::lock_guard lock(count_->mutex_);
+            if (--count_->tasks_ == 0) count_->none_.notify_all();
+        }
+        Entry(const Entry&) = delete;
+        Entry& operator=(const Entry&) = delete;
+
+      private:
+        const std::shared_ptr<TaskCount> count_;
+    };
+    // Blocks until there is none, or until then.
+    void await_none(std::chrono::steady_clock::time_point until) {
+        std::unique_lock lock(mutex_);
+        none_.wait_until(lock, until, [this] { return tasks_ == 0; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable none_;
+    std::size_t tasks_ = 0;
+};
 
 // Tasks share its ownership until they end.
 class CachedFile::Core {
@@ -199,6 +232,7 @@ class CachedFile::Core {
     const std::shared_ptr<io::File> source_;
     const std::shared_ptr<Replica> replica_;
     task::Engine& tasks_;
+    const std::shared_ptr<TaskCount> task_count_ = std::make_shared<TaskCount>();
     const CachePolicy policy_;
     const std::shared_ptr<Peers> servers_;   // any thread may ask them, without a lock; null: none
     mutable std::mutex mutex_;               // guards the members up to the constants

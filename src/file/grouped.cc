@@ -33,8 +33,6 @@ const Introduction& Grouped::Node::drainer() const noexcept {
     return *std::ranges::find_if(all, [&](const Introduction& one) { return has(one); });
 }
 
-// ---- joining ---------------------------------------------------------------------------------------------
-
 Status Grouped::join(const Node& node) {
     drains_ = node.drains();
     state_.engine->area().share_reserve(node.size());
@@ -118,8 +116,6 @@ void Grouped::remove_board(std::uint64_t log) noexcept {
     (void)attempt([&] { return state_.engine->area().directory()->remove_file(board_name(log)); });
 }
 
-// ---- the program's calls ---------------------------------------------------------------------------------
-
 Status Grouped::write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) {
     Status written = attempt([&] { return write_parts(parts, byte_class, together); });
     if (written && !group_->lost().is_ok()) written = copy_of(group_->lost(), "board lost");   // may stay unseen
@@ -162,8 +158,6 @@ Status Grouped::step_aside(ledger::AsideReason reason) {
     return met ? ended : met;
 }
 
-// ---- closing ---------------------------------------------------------------------------------------------
-
 void Grouped::abandon(const Status& why) noexcept {
     group_->stop_listening();
     Sharing::abandon(why);
@@ -189,8 +183,6 @@ Status Grouped::give_back(const Status& outcome) {
     (void)state_.engine->detach(state_.file, true);
     return given_back;
 }
-
-// ---- a file that was never closed ------------------------------------------------------------------------
 
 void Grouped::finish_unclosed() noexcept {
     const Status outcome = attempt([&]() -> Status {

@@ -1,7 +1,6 @@
-// A file that its members stage: the members of a node share a group (group/group.h), and its lowest rank drains.
-//
-// The drainer makes the board, and the others open it. The drainer removes the board last, after all logs were given
-// back: recovery needs the board to order the records of several logs.
+// A file that its members stage: the members of a node share a group (group/group.h), and its lowest rank drains. The
+// drainer makes the board, which the others open. It removes the board last, after all logs were given back: recovery
+// needs the board to order the records of several logs.
 #pragma once
 
 #include <functional>
@@ -23,19 +22,17 @@ class Grouped : public Sharing {
     struct Node {
         const std::vector<Introduction>& all;   // by rank
         std::string_view name;
-        std::size_t rank = 0;   // of this member
+        std::size_t rank = 0;
         bool durable = false;   // durability=node is set for all members
 
         [[nodiscard]] bool has(const Introduction& member) const noexcept { return member.node == name; }
         [[nodiscard]] std::size_t size() const noexcept;
         [[nodiscard]] bool is_all() const noexcept { return size() == all.size(); }
-        // The lowest rank of the node, which drains for the others.
         [[nodiscard]] const Introduction& drainer() const noexcept;
         [[nodiscard]] bool drains() const noexcept { return &drainer() == &all[rank]; }
     };
 
-    // Collective. Makes a group for each node, or none; failures are equal on all. kNoSpace: the drainer of a node has
-    // no room for the board.
+    // Collective. Makes each node's group, or none; failures are equal on all. kNoSpace: no room for a drainer's board.
     [[nodiscard]] virtual Status join(const Node& node);
     // Collective. Undoes a `join` that failed with another code than kNoSpace.
     void leave(const Node& node) noexcept;
@@ -76,7 +73,7 @@ class Grouped : public Sharing {
     Status follow_unclosed();
     Status await_and_drain();
 
-    bool read_around_ = false;   // the program knows the offsets of its data (expose_offsets)
+    bool read_around_ = false;
 };
 
 }   // namespace forebay::file

@@ -15,7 +15,7 @@ namespace forebay::file {
 struct Introduction {
     area::ProcessIdentity process;
     std::uint64_t staged = 0;   // 0: this member cannot stage
-    std::uint64_t log = 0;      // number of its log
+    std::uint64_t log = 0;
     std::uint64_t segment_bytes = 0;
     std::uint64_t segments_max = 0;
     std::uint64_t durable = 0;    // 1: durability=node

@@ -1,12 +1,9 @@
-// Finds out which ranks of this job on this machine their launcher has started with the connector.
-//
-// A rank whose environment does not name the connector knows nothing of forebay. It stays in HDF5's own open while the
-// others call MPI, and both sides would wait for ever. So the others look before they call MPI. They read the rank and
-// the connector from the environment that each child of their own parent process was given (/proc/<pid>/environ). All
-// ranks of a node read the same entries and find the same answer. A program may choose the connector by itself
-// (H5Pset_vol, setenv), which its environment does not show. So only a difference between ranks is an answer; equal
-// ranks that lack the connector are none.
-// Thread-safety: one call at a time. Blocks while it reads /proc. No call fails: an unreadable entry counts as unknown.
+// Finds out which ranks of this job on this machine their launcher has started with the connector. A rank whose
+// environment does not name the connector stays in HDF5's own open while the others call MPI, and both sides would wait
+// for ever. So the others look before they call MPI. They read rank and connector from the environments that the
+// children of their own parent process were given (/proc/<pid>/environ). All ranks of a node find the same answer. A
+// program may choose the connector by itself (H5Pset_vol, setenv), unseen there. So only a difference between ranks is
+// an answer. Thread-safety: one call at a time. Blocks on /proc. No call fails: an unreadable entry counts as unknown.
 #pragma once
 
 #include <map>
@@ -27,7 +24,6 @@ struct LaunchedRank {
 // Returns nothing if the process is no such rank, or cannot be read. A shell between launcher and rank does not matter.
 [[nodiscard]] std::optional<LaunchedRank> launched_rank(int pid, const std::string& proc = "/proc");
 
-// Some ranks were given the connector, and others were not.
 struct Unequal {
     int with = 0;            // the lowest rank in MPI_COMM_WORLD that has it
     int without = 0;         // the lowest rank that lacks it

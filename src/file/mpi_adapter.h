@@ -1,9 +1,8 @@
-// The interface of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi).
-//
-// This header lies here because the plugin (src/hdf5) and the library both include it. The plugin links no MPI. When a
-// file is opened with an mpio access list, the plugin loads the library for the process's MPI and finds
-// `forebay_mpi_adapter` in it. MPI handles pass as bytes, because their type differs between implementations. The
-// library does not initialise MPI, and calls MPI from the caller's thread only.
+// The interface of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi). Both the plugin
+// (src/hdf5), which links no MPI, and the library include it. When a file is opened with an mpio access list, the
+// plugin loads the library for the process's MPI and finds `forebay_mpi_adapter` in it. MPI handles pass as bytes, as
+// their type differs between implementations. The library does not initialise MPI, and calls MPI from the caller's
+// thread only.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +34,7 @@ struct MpiAdapter {
     std::uint32_t version = 0;            // kMpiAdapterVersion of the build
     std::size_t communicator_bytes = 0;   // sizeof(MPI_Comm)
     std::size_t info_bytes = 0;           // sizeof(MPI_Info)
-    // Makes a team of the processes of a communicator. The team owns the communicator and frees it. MPI errors of the
-    // communicator are returned from then on, and are not fatal.
+    // Makes a team of a communicator's processes, which frees the communicator. MPI errors on it are no longer fatal.
     Result<std::shared_ptr<Team>> (*make_team)(const void* communicator) = nullptr;
     // Replaces a null handle by an info object without hints, which an open file of MPI-IO has too.
     void (*complete_info)(void* info) = nullptr;
@@ -44,9 +42,8 @@ struct MpiAdapter {
     void (*free_info)(void* info) = nullptr;
     // Local: no other process needs to call it. The caller keeps the communicator.
     Result<Membership> (*members)(const void* communicator) = nullptr;
-    // Collective over ranks of several nodes that have opened a file for reading. The communicator is the team's.
-    // Returns null on all ranks if one does not read through the cache, has another version of the file, or lacks
-    // memory. Only the calling thread may ask the peers.
+    // Collective over ranks of several nodes that have opened a file for reading, in the team's communicator. Null on
+    // all ranks: one reads past the cache, has another version, or lacks memory. Only the calling thread may ask peers.
     std::shared_ptr<cache::Peers> (*join_peers)(Team& team, const void* communicator,
                                                 const PeersWanted& wanted) noexcept = nullptr;
 };

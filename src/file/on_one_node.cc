@@ -68,7 +68,6 @@ std::function<Status()> OnOneNode::rest_of_close() const {
             return file->lifecycle().finish(stage::Lifecycle::Finish::kBehindProgram);
         });
         group->ending().finished(outcome);
-        // The board goes last: recovery needs it to read the logs of other members, which may have died.
         if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
             outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
             (void)attempt([&] {

@@ -26,7 +26,7 @@ class OnOneNode final : public Grouped {
     bool defer(std::optional<stage::WaitedClose>& waits, AfterClose& afterwards) override;
     [[nodiscard]] std::function<Status()> rest_of_close() const;
 
-    bool durable_ = false;   // durability=node is set for all members; set by `join`
+    bool durable_ = false;
 };
 
 }   // namespace forebay::file

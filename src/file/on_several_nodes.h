@@ -1,10 +1,8 @@
 // A file that ranks of several nodes write. Each node stages its own raw data and drains it without waiting for
-// commits. The rank that writes metadata writes them to the target at once.
-//
-// A commit drains on all nodes; after it each node finds all bytes in the file. A read of bytes that another node has
-// staged waits for that node's drain: each drainer exposes its undrained regions (group/staged_regions.h). If all
-// members set nodes=consistent, each keeps an undo journal (undo/undo_journal.h), and a commit takes two steps
-// (consistency.cc). A crash then leaves the file at its last commit.
+// commits. The rank that writes metadata writes them to the target at once. A commit drains on all nodes; after it each
+// node finds all bytes in the file. A read of bytes that another node has staged waits for that node's drain: each
+// drainer exposes its undrained regions (group/staged_regions.h). If all members set nodes=consistent, each keeps an
+// undo journal (undo/undo_journal.h), and a commit takes two steps (consistency.cc): a crash leaves the last commit.
 #pragma once
 
 #include <string>

@@ -1,11 +1,9 @@
-// The calls of a file that the program has open. Each way to stage a file is one class.
-//
+// The calls of a file that the program has open. Each way to stage a file is one class, which the open chooses.
 //   LocalFile    this process alone writes or reads the file (local_file.h)
 //   SharedFile   the ranks of a communicator write the file together (shared_file.h)
-//
-// The open chooses the class. Ownership: each open of a file has one object; the ranks' opens of a file share one.
-// Thread-safety: any thread may call write, read, await_drained and expose_offsets; of the other calls one runs at a
-// time. All members of a SharedFile's team make the calls marked collective, in the same order.
+// Each open of a file has one object; the ranks' opens of a file share one. Any thread may call write, read,
+// await_drained and expose_offsets; other calls run one at a time. All members of a SharedFile's team make the calls
+// marked collective, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +35,7 @@ class ProgramFile {
     virtual Status await_drained() = 0;
     // Drains. Later writes bypass the log. Collective.
     virtual Status step_aside(ledger::AsideReason reason) = 0;
-    // The program learns the offsets of its data in the file, and may read them there without HDF5. Drains the staged
-    // bytes. Each later write returns after its bytes are in the target.
+    // Exposes the offsets of data, for reads without HDF5. Drains; later writes return with their bytes in the target.
     virtual Status expose_offsets() = 0;
     // Ends this open: commits, drains and sets the size. If option close allows it, returns before the drain ends;
     // `afterwards` is then called later. Collective.

@@ -56,8 +56,7 @@ Result<Looked> recover_collectively(Team& team, const Look& look) {
             const bool helps = recovered || (in_use && !in_use_before);
             in_use_before = in_use && !recovered;
             if (helps && rounds-- > 0) continue;
-            // The last node of a joint recovery finds the file whole and reports it. A file that was whole gives no
-            // report.
+            // The last node of a joint recovery reports a whole file. A file that was whole gives no report.
             if (unusable && once_more) {
                 once_more = false;
                 continue;

@@ -1,7 +1,5 @@
-// The members of a team recover, each on its own node, a file that they are about to open together.
-//
-// A member's result depends on the others: nodes that recover parts of one file take turns, and only the last of them
-// finds the file whole. So a member that failed looks again while another look may help.
+// Members of a team recover, each on its own node, a file that they are about to open together. Nodes with parts of one
+// file take turns; only the last finds the file whole. So a failed member looks again while that may help.
 #pragma once
 
 #include <functional>
@@ -12,9 +10,8 @@
 
 namespace forebay::file {
 
-// Recovers the file from the logs of dead processes. Returns a text for the user, or an empty one if there were no
-// logs. An error means that a log cannot be used; it is retryable if another process uses the file. A member without an
-// error does not look again.
+// Recovers the file from the logs of dead processes. Returns a text for the user, empty without logs. An error: a log
+// cannot be used; retryable: another process uses the file. A member without an error does not look again.
 using Look = std::function<Result<std::string>()>;
 
 struct Looked {

@@ -23,9 +23,6 @@ SharedFile::~SharedFile() {
     if (state_.attached) (void)engine_->detach(file_, true);
 }
 
-// ---- opening ---------------------------------------------------------------------------------------------
-
-// Fills `me` with this member's facts, and `warning` with a text for the user.
 Status SharedFile::introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning) {
     FOREBAY_TRY(opened.status());
     if (opened.value().file->forwarded() != nullptr) sharing_ = &forwarded_;
@@ -131,8 +128,6 @@ Status SharedFile::stay_unstaged() {
         return file_->lifecycle().step_aside(ledger::AsideReason::kStagingArea);
     }));
 }
-
-// ---- the program's calls ---------------------------------------------------------------------------------
 
 Status SharedFile::write_part(std::span<const Part> parts, stage::ByteClass byte_class, bool together) {
     if (parts.empty()) return Status::ok();

@@ -1,11 +1,8 @@
-// A file that the members of a team have open together, each through its own staged file.
-//
-// How it is staged is a `Sharing` (file/sharing.h): all members on one node, on several nodes, by a staging server, or
-// not at all. Writes and reads are independent; open, truncate, commit, step_aside, settle and close are collective
-// over the team. If one member fails in a collective call, all fail with the same code.
-//
-// Ownership: one object per file, team and process, shared by the handles that opened it together.
-// Thread-safety: independent calls from any thread, collective ones from one thread at a time.
+// A file that the members of a team have open together, each through its own staged file. A `Sharing` (file/sharing.h)
+// stages it: all members on one node, on several nodes, by a staging server, or not at all. Writes and reads are
+// independent; `open` and the calls from `meet` on are collective over the team. If one member fails in a collective
+// call, all fail with the same code. One object per file, team and process, shared by the handles that opened it
+// together. Thread-safety: independent calls from any thread, collective ones from one thread at a time.
 #pragma once
 
 #include <memory>
@@ -25,9 +22,8 @@ class SharedFile final : public ProgramFile {
         std::shared_ptr<SharedFile> file;
         std::string warning;   // to be shown once
     };
-    // Collective. All members open the same file for writing; `opened` is the outcome of that here. Errors on any
-    // member are errors on all. `claim` (Engine::claim) is given up when the file is closed, before any member returns
-    // from that; after an error it stays with the caller.
+    // Collective. All members open the same file for writing; `opened` is this member's outcome. Errors on any member
+    // are errors on all. The close gives up the claim of `hold` (Engine::claim), before any member returns from it.
     static Result<Opened> open(std::shared_ptr<stage::Engine> engine, Result<stage::OpenTarget> opened,
                                std::shared_ptr<Team> team);
     ~SharedFile() override;
@@ -38,8 +34,6 @@ class SharedFile final : public ProgramFile {
     [[nodiscard]] bool on_several_nodes() const noexcept { return sharing_->on_several_nodes(); }
     // A crash leaves the last commit, once recovery has run on every node (nodes=consistent).
     [[nodiscard]] bool keeps_journal() const noexcept { return sharing_->journal() != nullptr; }
-
-    // ---- independent ----------------------------------------------------------------------------
 
     Status write(std::span<const Part> parts, stage::ByteClass byte_class) override {
         return write_part(parts, byte_class, false);
@@ -53,42 +47,34 @@ class SharedFile final : public ProgramFile {
     // members, once; a failed write of metadata is reported by each of them, as HDF5 does not write them again.
     void defer_error(Status failure, stage::ByteClass of) noexcept;
     Status read(std::span<const ReadPart> parts) override { return sharing_->read(parts); }
-    // On return the bytes that this member's node has staged are in the file. Bytes that members of other nodes write
-    // are there after a commit, as MPI has it. Counted.
+    // On return this node's staged bytes are in the file; those of other nodes are after a commit, as in MPI. Counted.
     Status expose_offsets() override { return sharing_->expose_offsets(); }
-    // Returns once what any member of any node had staged when the call began is in the target, as far as this member
-    // can know of it: its own, and others' that a synchronisation lies between. No other member needs to be in such a
-    // call.
+    // Waits for the drain of bytes that any node had staged at the call and that this member can know of. These are its
+    // own, and others' behind a synchronisation. No other member needs to be in such a call.
     Status await_drained() override { return sharing_->await_drained(); }
-    // At the end of a process that never closed the file; without MPI. The drainer waits for a while until the others
-    // have come to their ends, and drains; all give their logs back. The log keeps what cannot be drained, and
-    // Lifecycle::finish_unclosed tells why.
+    // At the end of a process that never closed the file; without MPI. The drainer waits for a while for the others'
+    // ends, and drains; all give their logs back. Undrained bytes stay in the log (Lifecycle::finish_unclosed).
     void finish_unclosed() noexcept;
-
-    // ---- collective -----------------------------------------------------------------------------
 
     // A barrier; with a failure on any member, that failure on all.
     Status meet() { return sharing_->meet(); }
     Status agree(const Status& mine) { return sharing_->agree(mine); }
     // `agree` after a write of which all members have made a part. Their parts belong together.
     Status agree_on_write(const Status& mine);
-    // Whether it is so for any member.
+    // Returns true on all members if `mine` is true on any.
     Result<bool> any(bool mine);
     // After it every member sees the new size.
     Status truncate(std::uint64_t size) override { return sharing_->truncate(size); }
-    // One consistent state (H5Fflush): it is in the log, where it survives the death of the processes, and on return in
-    // the file, where others find it. MPI's rule for a file's sync is the reason: processes with another communicator
-    // may open the file now. A write that failed on one rank (`defer_error`) fails it on all, and nothing is committed:
-    // a crash leaves the last commit that was whole.
+    // One consistent state (H5Fflush): in the log, where it survives the processes' death, and on return in the file.
+    // MPI's rule for a file's sync is the reason: processes with another communicator may open the file now. A write
+    // that failed on one rank (`defer_error`) fails the commit on all: a crash leaves the last whole one.
     Status commit() override { return sharing_->commit(); }
-    // With several nodes everything staged is drained: space may be freed and used otherwise. On one node nothing needs
-    // to be done.
+    // With several nodes, drains everything staged: space may be freed and used otherwise. On one node, does nothing.
     Status settle() { return sharing_->settle(); }
     Status step_aside(ledger::AsideReason reason) override;
-    // Once, by the last handle. Drains and sets the size. On failure the logs stay, unless it is only that of a write
-    // of raw data that failed on one rank (`defer_error`), or there are several nodes. On one node the close may return
-    // once everything is committed; each member's engine does the rest, without MPI and without this object. The death
-    // of the processes loses nothing of what was committed.
+    // By the last handle, once. Drains and sets the size. After a failure the logs stay, except after a raw write that
+    // failed on one rank (`defer_error`), or with several nodes. On one node the close may return after the commit.
+    // Each member's engine does the rest, without MPI and this object; the processes' death loses no commit.
     stage::Engine::Detached close(stage::AfterClose afterwards) override {
         return sharing_->close(std::move(afterwards));
     }

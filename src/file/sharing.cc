@@ -98,7 +98,6 @@ Status Sharing::close_now(const Status& whole, Status committed) {
     if (!outcome) return outcome;
     const Status untold = state_.take_deferred_error();
     const auto told = state_.team->agree(given_back, untold ? 1 : 0);
-    // The board goes last: recovery needs it to read the logs of the others.
     if (told) remove_common_files();
     return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
 }
@@ -110,7 +109,6 @@ Status WithoutLog::write(std::span<const Part> parts, stage::ByteClass byte_clas
 // Waits for the writes of all members, calls `act` on the acting members, and returns on all after them.
 template <class Act>
 Status WithoutLog::by_those_who_act(Act&& act, Untold untold) {
-    // A state without the failed write must not replace the last commit.
     FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
     return agree(acts() ? attempt(act) : Status::ok());
 }

@@ -1,11 +1,9 @@
-// The part of a SharedFile (file/shared_file.h) that differs by how its members stage the file.
-//
+// The part of a SharedFile (file/shared_file.h) that differs by how its members stage the file. A file that steps aside
+// becomes Unstaged. Thread-safety, blocking and collective calls: like SharedFile.
 //   Unstaged        no member has a log: each writes the target
 //   Forwarded       each member forwards its writes to a staging server, and rank 0 acts for all
 //   OnOneNode       the members stage together, and the lowest rank drains (file/on_one_node.h)
 //   OnSeveralNodes  each node stages its own raw data (file/on_several_nodes.h)
-//
-// A file that steps aside becomes Unstaged. Thread-safety, blocking and collective calls: like SharedFile.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +47,6 @@ class Sharing {
     Sharing(const Sharing&) = delete;
     Sharing& operator=(const Sharing&) = delete;
 
-    // ---- independent ----------------------------------------------------------------------------
-
     virtual Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
     virtual Status read(std::span<const ReadPart> parts) { return state_.file->read(parts); }
     virtual Status expose_offsets() { return state_.file->lifecycle().expose_offsets(); }
@@ -60,8 +56,6 @@ class Sharing {
     [[nodiscard]] virtual bool has_ended() const noexcept { return false; }
     [[nodiscard]] virtual undo::UndoJournal* journal() const noexcept { return nullptr; }
     virtual void finish_unclosed() noexcept { state_.claim.reset(); }   // no byte is staged
-
-    // ---- collective -----------------------------------------------------------------------------
 
     Status meet();
     Status agree(const Status& mine);
@@ -76,8 +70,7 @@ class Sharing {
     // Says if a step also reports a failure that only one rank knows yet.
     enum class Untold : bool { kKeep, kTell };
 
-    // The steps of the close, in this order.
-    // Commits while all members can still fail together.
+    // The steps of the close, in this order. The first one commits while all members can still fail together.
     virtual Status commit_before_close() { return Status::ok(); }
     // Returns the reason why this member's close waits for the drain, or nothing if this member need not wait.
     virtual std::optional<stage::WaitedClose> why_close_waits() { return stage::WaitedClose::kShared; }

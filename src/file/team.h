@@ -1,11 +1,8 @@
-// The processes that open one file together, and their collective calls.
-//
-// This interface is all of MPI that the room uses. `src/mpi` implements it over a communicator, and tests over forked
-// processes. Every call is collective: all members make it, in the same order, from the thread that called HDF5 and
-// never from a background thread. Thread-safety: one call at a time. Blocks until all members are there.
-//
-// A member that misses a call, or makes one too many, leaves all others waiting. So a shortage of memory skips no call:
-// a member's work between calls runs in `attempt` (base/attempt.h), and `agree` tells the others its outcome.
+// The processes that open one file together, and their collective calls: all of MPI that the room uses. `src/mpi`
+// implements them over a communicator, and tests over forked processes. All members make every call, in the same order,
+// from the thread that called HDF5. Thread-safety: one call at a time. Blocks until all members are there. A member
+// that misses a call, or makes one too many, leaves all others waiting. So a shortage of memory skips no call: a
+// member's work between calls runs in `attempt` (base/attempt.h), and `agree` tells the others its outcome.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,7 @@
 
 namespace forebay::io {
 
-// Appends `line` and a newline in one write to a file that several processes share (statistics, traces). With O_APPEND,
-// lines of several processes do not mix. Creates a missing file with mode 0644.
+// Appends `line` and a newline in one O_APPEND write, so lines of processes do not mix. Makes a missing file (0644).
 Status append_line(const std::string& path, std::string_view line);
 // Appends a line to an existing regular file of this user only, and follows no link.
 Status append_line_to_own(const std::string& path, std::string_view line);

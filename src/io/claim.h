@@ -1,8 +1,6 @@
-// A name that one process at a time holds, until it gives the name up or dies.
-//
-// The claim is a file with this name and a lock that ends with the process (process_lock.h). The holder removes the
-// file when it gives the claim up. After a crash the file stays, unlocked, and has no meaning. Thread-safety: a claim
-// is a value. No call blocks.
+// A name that one process at a time holds, until it gives the name up or dies. It is a file of this name with a lock
+// that ends with the process (process_lock.h). Giving up removes the file. After a crash it stays, unlocked, and has no
+// meaning. Thread-safety: a claim is a value. No call blocks.
 #pragma once
 
 #include <memory>
@@ -23,8 +21,7 @@ class Claim {
     Claim(const Claim&) = delete;
     Claim& operator=(const Claim&) = delete;
 
-    // Returns true if any process holds the name now, in any PID namespace, this process included. Fails if that is
-    // unknown, for lack of descriptors, for example.
+    // Returns true if any process, in any PID namespace, holds the name. Fails if unknown, as without descriptors.
     [[nodiscard]] static Result<bool> is_held(const std::string& folder, const std::string& name);
 
     // Removes the files of dead processes. Best effort.

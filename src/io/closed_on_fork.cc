@@ -18,7 +18,6 @@ struct ClosedOnFork::Named {
 
 namespace {
 
-// Holds the highest number of sockets named at one time.
 std::atomic<ClosedOnFork::Named*> all{nullptr};
 
 // In a child, another thread's changes may be incomplete. Then the inode does not match.

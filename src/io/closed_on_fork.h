@@ -1,10 +1,7 @@
-// A socket that forked children do not keep, like an O_CLOFORK.
-//
-// A peer learns of a process's death by the end of its connection. A child of fork(2) has the same connection and would
-// keep it open. So a child closes the sockets named here before fork(2) returns in it (pthread_atfork). The child does
-// nothing else, and the parent nothing at all. Children of vfork and clone keep the socket until they run another
-// program. So does a child that is forked after the creation of the socket and before its naming here. Thread-safety:
-// any thread. No call blocks or takes a lock, so a fork never waits.
+// A socket that forked children do not keep, like an O_CLOFORK. A child with the connection would hide this process's
+// death from the peer. So it closes the named sockets before fork(2) returns in it (pthread_atfork), and does nothing
+// else. Children of vfork and clone keep the socket until they run another program. So does a child that is forked
+// between creation and naming. Thread-safety: any thread. No call blocks or takes a lock, so a fork never waits.
 #pragma once
 
 #include <cstdint>

@@ -105,8 +105,7 @@ int* Descriptor::lend() noexcept {
     return &lent_.number;
 }
 
-// Returns true for a usable number that must not be closed: a child process moved the position of a lent descriptor, or
-// the number belongs to another descriptor of the same file.
+// A number to use, not to close: a child moved a lent descriptor's position, or it is another descriptor of the file.
 bool Descriptor::is_as_good(int number) const noexcept {
     constexpr int kCompared = O_ACCMODE | O_APPEND | O_DIRECT | O_PATH;
     if (number < 0 || facts_.inode == 0 || !is_same(number, true)) return false;

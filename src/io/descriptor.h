@@ -1,21 +1,16 @@
-// A descriptor that survives a program which closes it and reuses its number.
+// A descriptor that survives a program which closes it and reuses its number. Daemons and launchers close unknown
+// descriptors (closerange, close_range, closefrom), and files that they open later get the numbers. So callers ask for
+// the number with each call, and each use first checks that it is still ours.
 //
-// Daemons and launchers close unknown descriptors (closerange, close_range, closefrom), and files that they open later
-// get the numbers. So each use of a number first checks that it is still ours: callers ask for the number with each
-// call.
+// The check: a regular file's position is set to a random mark, and reading it needs no request to a file server.
+// forebay itself reads and writes at explicit offsets only. Files without a position, directories and lent descriptors
+// are compared by device and inode, as far as known without a request. A lost descriptor is neither used nor closed.
+// Instead the file is opened anew by its path. That requires the same device, inode and birth time, and a held lock
+// must be available again. A file with a known identity is also opened in this way, at its first use.
 //
-// The check: a regular file's descriptor has its position set to a random mark. Reading the position is the cheapest
-// check, and needs no request to a file server. forebay itself reads and writes at explicit offsets only. For files
-// without a position, directories and lent descriptors, the check compares device and inode, as far as the system knows
-// them without a request. A lost descriptor is neither used nor closed. Instead the file is opened anew by its path.
-// That requires the same device, inode and birth time, and a held lock must be available again. A file with a known
-// identity is also opened in this way, at its first use.
-//
-// Between the check and the following call, another thread of the program may still close the number. That window is a
-// few hundred nanoseconds; only a private descriptor table could close it.
-//
-// Ownership: closes the number if it is still ours. Thread-safety: all calls from any thread; no other call may overlap
-// `close`, `rest` and `lend`. Blocks while it opens anew.
+// Between check and call, another thread of the program may close the number: for a few hundred nanoseconds. Only a
+// private descriptor table could prevent that. Ownership: closes the number if it is still ours. Thread-safety: all
+// calls from any thread; no other call may overlap `close`, `rest` and `lend`. Blocks while it opens anew.
 #pragma once
 
 #include <atomic>
@@ -43,7 +38,6 @@ class Descriptor {
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
 
-    // A number for one call.
     class Use {
       public:
         Use(int number, bool passing) noexcept : number_(number), passing_(passing) {}
@@ -62,17 +56,13 @@ class Descriptor {
     // Returns EBADF, with the reason in its message, if the descriptor is lost and cannot be opened anew.
     [[nodiscard]] Result<Use> use();
 
-    // Returns device (st_dev) and inode as of the construction, or no value if they are unknown. Does not block.
+    // As of the construction; 0 or none: unknown. `mount`: never reused (kMountUnique). `block_bytes`: st_blksize.
     [[nodiscard]] std::optional<Identity> identity() const noexcept;
-    // Returns the never reused number of the mount (`kMountUnique`), or 0 if it is unknown. Does not block.
     [[nodiscard]] std::uint64_t mount() const noexcept { return facts_.mount; }
-    // Returns st_blksize (stat(2)) as of the construction, or 0 if it is unknown. Does not block.
     [[nodiscard]] std::uint64_t block_bytes() const noexcept { return facts_.block_bytes; }
 
-    // Returns true if the number still belongs to the file.
     [[nodiscard]] bool is_ours() const noexcept { return is_ours(number()); }
-    // `number` returns the current number, for messages and for callers with checks of their own. `lend` returns its
-    // address, for H5Fget_vfd_handle. After `lend` the program may move the position.
+    // For messages and own checks. `lend`: the number's address (H5Fget_vfd_handle); the program may move the position.
     [[nodiscard]] int number() const noexcept { return number_.load(std::memory_order_acquire); }
     [[nodiscard]] int* lend() noexcept;
 
@@ -106,7 +96,7 @@ class Descriptor {
     } lent_;
     const std::string path_;
     const int flags_;
-    const bool opens_later_ = false;   // the first use opens the file
+    const bool opens_later_ = false;
     Facts facts_;
     std::atomic<std::int64_t> mark_{-1};   // position; -1: none
     bool is_directory_ = false;

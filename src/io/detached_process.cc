@@ -34,7 +34,6 @@ class Preparation {
     Preparation(const Preparation&) = delete;
     Preparation& operator=(const Preparation&) = delete;
 
-    // Returns 0 or an error number.
     [[nodiscard]] int fill(int ready) noexcept {
         int error = ::posix_spawn_file_actions_adddup2(&actions_, ready, kReadyDescriptor);
         for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

@@ -1,9 +1,7 @@
-// A process that outlives this one.
-//
-// It has a session of its own, so no signal of a terminal reaches it. Its standard streams are /dev/null, and its
-// signals have default actions. posix_spawn creates it, so no code of this process runs in it. The process does the
-// rest itself first (settle_detached), because a posix_spawn that closes descriptors and changes the folder came with
-// glibc 2.34. Thread-safety: any thread.
+// A process that outlives this one. Its own session keeps it from signals of a terminal; its standard streams are
+// /dev/null, and its signals have default actions. posix_spawn creates it, so no code of this process runs in it. It
+// closes descriptors and changes the folder itself (settle_detached): posix_spawn can do that only since glibc 2.34.
+// Thread-safety: any thread.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,4 @@
-// A descriptor that becomes readable at a signal, for a wait on both signal and socket. Ownership: closes its
-// descriptor. Thread-safety: all calls from any thread. No call blocks.
+// A descriptor, owned by the object, that becomes readable at a signal, for poll. Any thread. No call blocks.
 #pragma once
 
 #include <memory>
@@ -16,7 +15,6 @@ class Event {
     Event& operator=(const Event&) = delete;
 
     void signal() noexcept;
-    // Makes the descriptor unreadable until the next `signal`.
     void clear() noexcept;
     [[nodiscard]] int number() const noexcept { return number_; }
 

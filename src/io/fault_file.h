@@ -1,8 +1,6 @@
-// Fault injection at the seam: a File or Directory that forwards all calls except those that a plan fails.
-//
-// Fault model: a call is counted on arrival, and fails *instead of* being carried out, or hangs before it is carried
-// out. A failing write may carry out a prefix first, like a real one. The device itself never lies: the bytes of a
-// successful call are there. test/support/power.h models power loss.
+// Fault injection at the seam: a File or Directory that forwards all calls except those that a plan fails. A call is
+// counted on arrival, and fails *instead of* being carried out, or hangs before it. A failing write may carry out a
+// prefix first. The device never lies: the bytes of a successful call are there. Power loss: test/support/power.h.
 #pragma once
 
 #include <chrono>

@@ -1,9 +1,7 @@
 // The only door to the operating system's files: one seam with a POSIX, an in-memory and a fault-injecting
-// implementation, which all pass the same conformance tests.
-//
-// Offsets and lengths are bytes. Calls block until the operating system has taken the bytes. Only the sync calls wait
-// for a device. Thread-safety: all calls may run concurrently on one File; overlapping concurrent writes leave the
-// bytes of either one.
+// implementation, which all pass the same conformance tests. Offsets and lengths are bytes. Calls block until the
+// operating system has taken the bytes; only the sync calls wait for a device. Thread-safety: calls on one File may run
+// concurrently; overlapping concurrent writes leave the bytes of either one.
 #pragma once
 
 #include <atomic>
@@ -42,7 +40,6 @@ struct FileState {
     friend bool operator==(const FileState&, const FileState&) = default;
 };
 
-// The meaning of a file's times on its file system.
 enum class TimesKind : std::uint8_t {
     kUnknown,   // no time was recorded: the target has none
     kExact,     // local file systems: this machine's clock, set at the write
@@ -50,15 +47,13 @@ enum class TimesKind : std::uint8_t {
     kLazy,      // NFS and similar: set at some time after the write, as this machine sees it
 };
 
-// Properties of a file that follow from its file system.
 struct FileTraits {
     bool local = false;               // known to be on this machine
     bool may_hang = true;             // a call may never return, because a server may not answer
     bool page_cache = false;          // a write returns once the bytes are in this machine's memory
     std::uint64_t stripe_bytes = 0;   // preferred unit of writes; 0: none (io/stripe_size.h)
     TimesKind times = TimesKind::kServed;
-    // Identity and state together name one content: every change changes the times, and no other file ever has the same
-    // numbers and times. False if that is not known.
+    // Every change changes the times, and no other file ever has the same identity and state. False: unknown.
     bool sure_versions = false;
 };
 
@@ -104,16 +99,14 @@ class File {
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
-    // Returns the path of the open, for messages.
     [[nodiscard]] virtual const std::string& name() const noexcept = 0;
 
     // Reads from `offset` until `into` is full or the file ends. Returns the number of bytes read.
     virtual Result<std::size_t> read_at(std::uint64_t offset, MutableBytes into) = 0;
 
-    // Writes all bytes, or fails; after a failure any prefix may be written.
+    // Write all bytes, the pieces as one contiguous range, or fail. After a failure any prefix may be written.
     virtual Status write_at(std::uint64_t offset, Bytes bytes) = 0;
 
-    // Writes the pieces in order as one contiguous range from `offset` on.
     virtual Status write_gather_at(std::uint64_t offset, std::span<const Bytes> pieces) = 0;
 
     // Asks the file system, which may ask a server. The default describes an unknown file.
@@ -145,8 +138,7 @@ class File {
     // the sync reports failures. May wait for a place in the device's queue.
     virtual void begin_sync(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}
 
-    // Limits later use of a descriptor to the time of each call, for a file that is rarely used except through its
-    // mapping. No other call may overlap this one.
+    // Limits later use of a descriptor to each call, for a file mostly used through its mapping. No call may overlap.
     virtual void rest() noexcept {}
 
     // Returns the further calls of a file that another process stages (io/forwarded_target.h), or null for other files.
@@ -163,9 +155,9 @@ enum class OpenMode : std::uint8_t {
 struct Facts {
     enum class Kind : std::uint8_t { kFile, kDirectory, kSymbolicLink, kOther };
     Kind kind = Kind::kOther;
-    std::uint64_t owner = 0;                                                         // user id
-    std::uint32_t mode = 0;                                                          // permission bits
-    static constexpr std::uint32_t kRightsOfOthers = 077, kWritableByOthers = 022;   // bits of it: group and others
+    std::uint64_t owner = 0;
+    std::uint32_t mode = 0;
+    static constexpr std::uint32_t kRightsOfOthers = 077, kWritableByOthers = 022;
     // CLOCK_REALTIME, coarse; 0: unknown. In a directory, an added or removed entry counts.
     std::uint64_t modified_ns = 0;
 };

@@ -23,9 +23,8 @@ Status set_modified(File& file, std::uint64_t modified_ns) {
     return Status::ok();
 }
 
-// The kernel signals the owner of a lease, by default with SIGIO, which ends a process without a handler. So this
-// chooses a signal that processes ignore, for this thread, and then removes the owner. No process needs the signal,
-// because the drain already runs as fast as it can.
+// The kernel signals a lease's owner, by default with SIGIO, which ends a process without a handler. So this chooses an
+// ignored signal for this thread, and then removes the owner: the drain already runs as fast as it can.
 std::unique_ptr<Lease> Lease::take(File& file) {
     auto descriptor = descriptor_of(file);
     if (descriptor == nullptr) return nullptr;
@@ -39,7 +38,7 @@ std::unique_ptr<Lease> Lease::take(File& file) {
     (void)::fcntl(number, F_SETOWN, 0);
     if (had) return lease;
     (void)::fcntl(number, F_SETSIG, 0);
-    return nullptr;   // the destructor of an absent lease has no effect
+    return nullptr;
 }
 
 Lease::~Lease() {

@@ -1,6 +1,4 @@
-// Operations on the operating system's files beyond the seam of io/file.h: times and leases.
-//
-// Files of other kinds have no descriptor. Thread-safety: any thread.
+// Operations on the operating system's files beyond io/file.h: times and leases. Thread-safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +16,8 @@ namespace forebay::io {
 // Sets the time of the last change, for the file's owner. Returns kUnsupported without a descriptor.
 [[nodiscard]] Status set_modified(File& file, std::uint64_t modified_ns);
 
-// A lease makes programs of this machine that open or truncate the file wait. They wait for its end, or for the
-// system's limit (/proc/sys/fs/lease-break-time, 45 s). No process gets a signal.
+// Makes programs of this machine that open or truncate the file wait: for its end, or the system's limit
+// (/proc/sys/fs/lease-break-time, 45 s). No process gets a signal.
 class Lease {
   public:
     // Returns null without leases, with another open descriptor, or for another owner. Does not block.

@@ -49,8 +49,8 @@ constexpr std::uint64_t kFuse = 0x65735546;
 // Servers keep the times of these file systems, and never reuse an inode number with the same times. Clients of SMB and
 // 9p may make up inode numbers, and so may FUSE programs.
 constexpr std::array<std::string_view, 5> kSure{"lustre", "gpfs", "nfs", "beegfs", "ceph"};
-// fuse.slowfs is the file system of the tests (tools/slowfs). GlusterFS is left out: in a volume with shards, a client
-// kept a file's old times (75 s watched) while it read new bytes of a shard that another client had overwritten.
+// fuse.slowfs is the file system of the tests (tools/slowfs). GlusterFS is left out: with shards, a client kept a
+// file's old times (75 s watched) while it read new bytes of a shard that another client had overwritten.
 constexpr std::array<std::string_view, 3> kSureFuse{"fuse.juicefs", "fuse.ceph-fuse", "fuse.slowfs"};
 
 bool is_listed(std::uint64_t magic) {
@@ -70,8 +70,8 @@ struct MountFacts {
     bool whole = true;   // false: the table of mounts was unreadable, and may be readable later
 };
 
-// The mounts of files that this process has asked about, at most kMountsMax. Thread-safe. Never waits: a forked child
-// may find the lock permanently taken, and then asks the system.
+// The mounts that this process has asked about, at most kMountsMax. Thread-safe. Never waits for the lock: a fork may
+// have left it taken; then it asks the system.
 class MountTable {
   public:
     static MountTable& of_process() noexcept {

@@ -1,7 +1,6 @@
-// Looks up a file system's properties by its statfs(2) magic number.
-//
-// Thread-safety: any thread may call any function. `file_system_of` and `traits_of` block as statfs(2) and fstat(2) do;
-// `traits_of` may also read /proc/self/mountinfo. `mounted_type` reads its stream. The others do no I/O.
+// Properties of file systems by their statfs(2) magic number. Thread-safety: any thread. `file_system_of` and
+// `traits_of` block as statfs(2) and fstat(2) do; `traits_of` may read /proc/self/mountinfo, and `mounted_type` its
+// stream. The others do no I/O.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct FileSystemKind {
     std::string name;
     bool network = false;
     bool memory = false;
-    bool local = false;   // known to be on this machine
+    bool local = false;
 };
 [[nodiscard]] TimesKind times_kind(std::uint64_t magic);
 [[nodiscard]] FileSystemKind file_system_kind(std::uint64_t magic);
@@ -28,8 +27,7 @@ struct FileSystemKind {
 // the never reused number of the file's mount. The answer for a mount is kept; with 0 (unknown), none is kept.
 [[nodiscard]] FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mount = 0);
 
-// Returns true if a file's identity and state identify its content, so that no other content ever has the same. An
-// allow-list decides. `type` is the mount type ("fuse.glusterfs"), which only FUSE needs.
+// Returns true if a file's identity and state identify its content, by an allow-list. `type`: "fuse.juicefs", for FUSE.
 [[nodiscard]] bool has_sure_versions(std::uint64_t magic, std::string_view type);
 // Returns the mount type of a device in `table` (/proc/self/mountinfo), or empty text if it is not listed.
 [[nodiscard]] std::string mounted_type(std::istream& table, unsigned major, unsigned minor);

@@ -2,8 +2,7 @@
 
 namespace forebay::io {
 
-// Returns true if this process was forked and has executed no program since; it may then end without exit handlers.
-// Also returns true if the system does not tell. Reads /proc.
+// Returns true if this process was forked without a later exec (it may end without exit handlers), or /proc fails.
 [[nodiscard]] bool is_forked() noexcept;
 
 }   // namespace forebay::io

@@ -1,7 +1,6 @@
-// Further calls of a file whose writes another process stages: a staging server.
-//
-// Written bytes may not be in the file yet, so only the same object may read them. Thread-safety: as io::File. All
-// calls block until the other process has answered. They report failures of earlier writes.
+// Further calls of a file whose writes another process, a staging server, stages. Only the same object may read written
+// bytes, because they may not be in the file yet. Thread-safety: as io::File. All calls block until the other process
+// has answered, and report failures of earlier writes.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The polling interval on kernels that wait for one word only.
 constexpr milliseconds kLookAtTheOther{500};
 
 // `struct futex_waitv` of linux/futex.h, which older headers lack.
@@ -43,7 +42,6 @@ static_assert(sizeof(SharedWord) == sizeof(std::uint32_t) && SharedWord::is_alwa
 
 void wait_while(const SharedWord& word, std::uint32_t seen, std::optional<milliseconds> at_most) noexcept {
     const timespec limit = time_of(at_most.value_or(milliseconds(0)));
-    // Every outcome (woken, changed meanwhile, interrupted, time over) makes the caller look again.
     (void)::syscall(SYS_futex, &word, FUTEX_WAIT, seen, at_most ? &limit : nullptr, nullptr, 0);
 }
 

@@ -30,7 +30,6 @@ struct Guard {
     sigjmp_buf jump;
 };
 
-// The handler reads it in the faulting thread.
 thread_local Guard* current = nullptr;
 
 struct Shared {
@@ -86,8 +85,7 @@ void hand_on(int signal, siginfo_t* info, void* context) noexcept {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-// Calls the kernel directly. Libraries hook these two functions (UCX does, which MPI loads), and the hooks are not safe
-// in a signal handler, or lose the mapping's address.
+// Calls the kernel directly: hooks of libraries (UCX, which MPI loads) are unsafe in a handler, or lose the address.
 std::byte* map_page(std::size_t size) noexcept {
     const long at = ::syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return at == -1 ? nullptr : reinterpret_cast<std::byte*>(at);
@@ -102,7 +100,6 @@ bool replace_page(std::uintptr_t page) noexcept {
     std::byte* const fresh = map_page(size);
     if (fresh == nullptr) return false;
     const auto* const from = reinterpret_cast<const std::byte*>(page);
-    // An unreadable page leaves zeros.
     (void)guarded(Bytes(from, size), [&]() noexcept { std::memcpy(fresh, from, size); });
     return move_page(fresh, size, page);
 }

@@ -1,19 +1,15 @@
-// Access to mapped memory that may fail: a fault becomes a return value instead of the end of the program.
-//
-// A load or store in a file's mapping raises SIGBUS without a page: after a device error, a truncation, or at the
-// quota. `guarded` runs one small action on mapped memory and returns the address of a fault.
+// Access to mapped memory that may fail: a fault becomes a return value instead of the end of the program. A load or
+// store in a file's mapping raises SIGBUS without a page: after a device error, a truncation, or at the quota.
+// `guarded` runs one small action on mapped memory and returns the address of a fault.
 //
 // The first mapping that PosixFile makes installs one SIGBUS handler in the process (SA_SIGINFO, SA_ONSTACK,
-// SA_NODEFER). It is never removed, and its code is never unloaded. It acts only if the faulting thread is inside
-// `guarded`, with the address in a named range; then it jumps out of the action (siglongjmp). It also acts on memory
-// named with `Replaceable`. All other faults go to the earlier handler, which is called as the kernel would call it. If
-// there was none, or SIGBUS was ignored (which the kernel does not do for a fault), the default action is restored. The
-// instruction then faults again and ends the program.
+// SA_NODEFER). It is never removed, and its code is never unloaded. It acts on memory named with `Replaceable`, and
+// inside `guarded` on addresses in a named range: there it jumps out of the action (siglongjmp). Other faults go to the
+// earlier handler, called as the kernel would. Without one, or if SIGBUS was ignored (which the kernel does not do for
+// a fault), the default action is restored. The instruction then faults again and ends the program.
 //
-// Limits: a handler that the program sets later replaces this one, and so does a handler that restores the default
-// action. The kernel ends a thread that blocks SIGBUS, despite any handler. Only `guarded` accesses are guarded;
-// docs/recovery.md, "The mapping of the log faults", lists them.
-//
+// Limits: a handler that the program sets later, or that restores the default action, replaces this one. The kernel
+// ends a thread that blocks SIGBUS. docs/recovery.md, "The mapping of the log faults", lists the guarded accesses.
 // Cost: saving the registers once, about ten nanoseconds, without locks, allocations or system calls. Thread-safety:
 // all functions; a guard belongs to its thread. Guards nest. Blocks on page faults only.
 #pragma once
@@ -51,9 +47,8 @@ template <class Act>
 [[nodiscard]] const std::byte* find_unreadable(Bytes mapped, const std::byte* from) noexcept;
 
 // Mapped memory whose sharing is dispensable, such as counters shown to other processes. While this object lives, a
-// faulting page is replaced by memory of the process, with the page's bytes if they can be read, else zeros. The access
-// then continues, and other processes no longer see later stores. A process can name 256 of them; further ones are not
-// protected.
+// faulting page is replaced by memory of the process with the page's bytes, or zeros if they are unreadable. The access
+// continues, and other processes no longer see stores. A process can name 256; further ones are not protected.
 class Replaceable {
   public:
     explicit Replaceable(MutableBytes mapped) noexcept;

@@ -1,13 +1,9 @@
-// HDF5's exclusive lock (flock) of a file that another process holds, and that this process keeps after that process
-// ends.
-//
-// A program locks the file, and a staging server writes it. The lock must outlast the program while the server still
-// writes. On one machine the program passes its descriptor to the server. Both then have the same open file, and its
-// lock lasts until both have closed it. Without that descriptor the server takes the lock through its own descriptor as
-// soon as it sees the program's end; another process may be faster.
-//
-// A program without locks has none here either while it lives. A file system without locks is no error. Ownership:
-// closes the passed descriptor. Thread-safety: all calls from any thread. Blocking: only `keep`.
+// HDF5's exclusive lock (flock) of a file that another process holds, and that this process keeps after its end. A
+// program locks the file, and a staging server writes it; the lock must outlast the program while the server writes. On
+// one machine the program passes its descriptor. Both then have the same open file, whose lock lasts until both have
+// closed it. Otherwise the server takes the lock through its own descriptor as soon as it sees the program's end;
+// another process may be faster. A living program without locks has none here either. A file system without locks is no
+// error. Ownership: closes the passed descriptor. Thread-safety: all calls from any thread. Only `keep` blocks.
 #pragma once
 
 #include <chrono>
@@ -27,9 +23,8 @@ class HandedLock {
     HandedLock(const HandedLock&) = delete;
     HandedLock& operator=(const HandedLock&) = delete;
 
-    // Takes over the lock after the other process has ended or lost its connection. Returns true if this process now
-    // holds the lock. Returns false if a third process holds it, or if the other process holds it without having passed
-    // it. Waits for at most `at_most`, because an ending process may close its connections before its locks.
+    // Takes over the lock after the other process's end or disconnection, within `at_most`: connections may close
+    // before locks. False: a third process holds the lock, or the other process does, without having passed it.
     [[nodiscard]] bool keep(std::chrono::milliseconds at_most = std::chrono::milliseconds(0));
     // Returns true if the other process's lock lasts at least as long as this object.
     [[nodiscard]] bool is_passed() const noexcept { return passed_ >= 0; }

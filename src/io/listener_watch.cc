@@ -14,7 +14,7 @@ namespace forebay::io {
 
 namespace {
 
-constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};   // between two attempts to reconnect
+constexpr std::chrono::milliseconds kPauseMin{50}, kPauseMax{1000};
 
 }   // namespace
 

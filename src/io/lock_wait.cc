@@ -14,9 +14,8 @@
 
 namespace forebay::io {
 
-// flock waits without limit or not at all, so this waits for the effect of an unlock. A holder that unlocks or dies
-// closes the directory, and inotify reports that. It does not report closes on other machines, and may refuse a watch,
-// so this also retries at intervals.
+// flock waits without limit or not at all. inotify reports the close of a holder that unlocks or dies, but none on
+// other machines, and may refuse a watch. So this also retries at intervals.
 bool await_lock(int number, std::chrono::milliseconds at_most, const std::function<bool(int number)>& try_lock) {
     constexpr std::chrono::milliseconds kTryAgain{500};
     const auto end = std::chrono::steady_clock::now() + at_most;

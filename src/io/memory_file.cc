@@ -312,7 +312,6 @@ class MemoryDirectory final : public Directory {
 
     Status sync() override { return Status::ok(); }
 
-    // This user owns everything here.
     Result<Facts> facts(const std::string& name) override {
         const std::lock_guard lock(node_->mutex);
         const Facts directory{Facts::Kind::kDirectory, ::geteuid(), 0700, 0};

@@ -1,7 +1,6 @@
-// Files and directories in memory: the seam's twin for tests that must not touch a disk.
-//
-// Contents live as long as the last handle or the directory entry. Mappings see writes, and reads see stores to
-// mappings, as on a real file system. A file holds at most `kMemoryFileMax` bytes (kNoSpace beyond).
+// Files and directories in memory: the seam's twin for tests that must not touch a disk. Contents live as long as the
+// last handle or the directory entry. Mappings see writes, and reads see stores to mappings, as on a real file system.
+// A file holds at most `kMemoryFileMax` bytes (kNoSpace beyond).
 #pragma once
 
 #include "io/file.h"

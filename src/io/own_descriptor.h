@@ -1,7 +1,5 @@
-// A descriptor that is closed at the end of its scope.
-//
-// It lives for a few calls only, so the program does not close it and reuse its number. io/descriptor.h is for
-// descriptors that stay open. Thread-safety: none. Does not block, except for close(2) on a network file system.
+// A descriptor that is closed at the end of its scope, within a few calls, so the program does not close it and reuse
+// its number. Others: io/descriptor.h. Not thread-safe. Does not block, but for close(2) on a network file system.
 #pragma once
 
 #include <unistd.h>

@@ -1,6 +1,5 @@
-// Memory for one transfer that begins at a page boundary. A file system that passes pages on without a copy splits a
-// transfer into requests of a fixed number of pages, and a partly used page counts as one. Ownership: the object owns
-// the memory. Not initialised. Throws std::bad_alloc.
+// Uninitialised memory for one transfer, from a page boundary on. A file system that passes pages on without a copy
+// splits transfers at a number of pages, and a partly used page counts as one. Owns the memory. Throws std::bad_alloc.
 #pragma once
 
 #include <cstddef>

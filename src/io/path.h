@@ -6,18 +6,17 @@
 
 namespace forebay::io {
 
-// Completes a file name of the program: puts the working directory before a relative one. It does not resolve
-// `link/..`, because `link` may be a symbolic link. If the working directory has been removed, returns the system's
-// path of `descriptor`, if one is open on the file (-1: none), else the name unchanged.
+// Puts the working directory before a relative name; `link/..` stays, as `link` may be a symbolic link. If that
+// directory was removed, returns the path of the open `descriptor` (-1: none), else the name unchanged.
 [[nodiscard]] std::string complete_path(const std::string& name, int descriptor = -1);
 
 // Works like complete_path, but returns the name unchanged if the result is too long for the system.
 [[nodiscard]] std::string usable_path(const std::string& name);
 
-// Searches for a file by its identity, whatever its name is now. The search begins in the folder of `path` and below,
-// and continues below the folders above, up to the root of its file system. If a folder has another name now, the
-// search begins at its first ancestor that exists. It follows no symbolic links, and looks at no more than `names_max`
-// names. Blocks for that time.
+// Searches for a file by its identity, whatever its name is now. Begins in the folder of `path` and below, and goes on
+// below the folders above, up to the root of its file system. For a renamed folder, the search begins at its first
+// ancestor that exists. It follows no symbolic links, and looks at no more than `names_max` names. Blocks for that
+// time.
 struct Search {
     std::string path;          // of the file; empty: not found
     bool everywhere = false;   // the search covered the whole file system: it lacks the file

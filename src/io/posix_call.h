@@ -1,4 +1,4 @@
-// What the files and directories of the operating system have in common (posix_file.cc, posix_directory.cc). Internal.
+// System calls and times, for posix_file.cc and posix_directory.cc. Internal.
 #pragma once
 
 #include <sys/stat.h>
@@ -17,7 +17,6 @@ auto restarted(Call call) {
     }
 }
 
-// When the content was last changed, CLOCK_REALTIME.
 inline std::uint64_t modified_ns(const struct stat& facts) {
     return static_cast<std::uint64_t>(facts.st_mtim.tv_sec) * 1'000'000'000 +
            static_cast<std::uint64_t>(facts.st_mtim.tv_nsec);

@@ -1,4 +1,3 @@
-// Directories of the staging area behind the seam of io/file.h, and their locks.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -184,7 +183,7 @@ class PosixDirectory final : public Directory {
 
   private:
     std::string path_of(const std::string& name) const { return name_ + "/" + name; }
-    // Whether the directory rests without a descriptor, and its path still leads to it; then `found` are its facts.
+    // Returns true if the directory rests without a descriptor and its path still leads to it; `found` has its facts.
     bool is_at_rest_as(struct stat& found) const {
         const auto known = descriptor_.number() < 0 ? descriptor_.identity() : std::nullopt;
         return known && ::lstat(name_.c_str(), &found) == 0 && found.st_dev == known->device &&

@@ -40,7 +40,7 @@ std::uint64_t nanoseconds(const struct statx_timestamp& time) noexcept {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-// Nothing: errno says why.
+// None: errno has the reason.
 std::optional<FileState> state_of(int at, const char* path, int flags) noexcept {
     struct statx facts{};
     if (::statx(at, path, flags, STATX_BASIC_STATS | STATX_BTIME | kMountUnique, &facts) != 0) return std::nullopt;
@@ -60,7 +60,6 @@ off_t as_off(std::uint64_t value) { return static_cast<off_t>(value); }
 
 class PosixFile final : public File {
   public:
-    // `staging`: as `make_staging_file` says.
     PosixFile(std::shared_ptr<Descriptor> descriptor, std::string name, bool staging)
         : descriptor_(std::move(descriptor)), name_(std::move(name)), staging_(staging) {}
 
@@ -155,7 +154,7 @@ class PosixFile final : public File {
         auto found = state_of(use.value().number(), "", AT_EMPTY_PATH | sync);
         if (!found) return failure("stat");
         if (ask == Ask::kWithGeneration) {
-            // Its number says that this writes a long; file systems write an int.
+            // The request's number says that this writes a long; file systems write an int.
             long generation = 0;
             if (::ioctl(use.value().number(), FS_IOC_GETVERSION, &generation) == 0)
                 found->generation = static_cast<std::uint32_t>(generation);
@@ -177,13 +176,12 @@ class PosixFile final : public File {
         const auto use = descriptor_->use();
         if (!use) return use.status();
         const int descriptor = use.value().number();
-        // In memory an allocation that a signal interrupts begins anew: with a timer that is faster than it, it would
-        // never end.
+        // In memory, an interrupted allocation begins anew, so a fast timer would make it endless.
         const SignalsBlocked blocked;
         if (restarted([&] { return ::fallocate(descriptor, 0, as_off(offset), as_off(length)); }) == 0)
             return Status::ok();
         if (errno != EOPNOTSUPP) return failure("allocate", offset, length);
-        // File systems without fallocate: writing is the only reservation there is.
+        // Without fallocate, writing is the only reservation.
         const int error = ::posix_fallocate(descriptor, as_off(offset), as_off(length));
         if (error == 0) return Status::ok();
         errno = error;
@@ -210,7 +208,7 @@ class PosixFile final : public File {
         if (address == MAP_FAILED) return failure("map", offset, length);
         if (staging_)
             ::munlock(address,
-                      length);   // a program that locks all of its memory means its own, and may have no more to lock
+                      length);   // a program that locks all of its memory means its own, and may be at its limit
         return own_mapping({static_cast<std::byte*>(address), length});
     }
 
@@ -232,7 +230,7 @@ class PosixFile final : public File {
     [[nodiscard]] const std::shared_ptr<Descriptor>& descriptor() const noexcept { return descriptor_; }
 
   private:
-    // The system would end the process with SIGXFSZ for a file that the program knows nothing of.
+    // Otherwise the system would end the process with SIGXFSZ, for a file that the program does not know.
     Status stay_within(std::uint64_t end) const {
         const std::uint64_t limit = staging_ ? file_size_limit() : UINT64_MAX;
         if (end <= limit) return Status::ok();
@@ -337,7 +335,7 @@ Status check_existing(int descriptor, const std::string& path, ExistingFile& exi
     return Status::ok();
 }
 
-// With the descriptor's own word of it, so that what is opened anew is locked again.
+// Locks through the descriptor, so a file that is opened anew is locked again.
 bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
     if (at_most.count() > 0 && !await_exclusive_lock(descriptor.number(), at_most)) return false;
     return descriptor.lock(LOCK_EX | LOCK_NB);

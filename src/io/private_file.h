@@ -9,14 +9,12 @@
 
 namespace forebay::io {
 
-// Returns the content of a regular file that belongs to this process's user and gives no rights to other users.
-// kNotFound: the file does not exist. kPermissionDenied: it belongs to another user, or others have rights to it.
-// kInvalidArgument: it is no regular file, or has more than `bytes_max` bytes.
+// Returns the content of a regular file of this user that gives no rights to others. kNotFound: missing.
+// kPermissionDenied: another user's, or others have rights. kInvalidArgument: no regular file, or too long (bytes_max).
 [[nodiscard]] Result<std::string> read_private_file(const std::string& path, std::size_t bytes_max);
 
-// Makes such a file, and its directory (mode 0700) if it is missing. The file is complete when it gets its name. If the
-// name exists, the file stays, and the call succeeds. So processes that make the file at once all find the same one.
-// Errors: those of the system calls. A killed process may leave a file PATH.XXXXXX.
+// Makes such a file, and a missing directory (0700). It is complete when it gets its name. An existing one stays, with
+// success, so concurrent makers find the same file. Errors: of system calls. A killed process may leave PATH.XXXXXX.
 [[nodiscard]] Status make_private_file(const std::string& path, std::string_view text);
 
 // Makes or replaces such a file in an existing directory, atomically. Errors: those of the system calls.

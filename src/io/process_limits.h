@@ -1,7 +1,5 @@
-// Limits of the system for this process, which a library in it must not exhaust.
-//
-// Each call asks the system anew, because limits change while a program runs. Thread-safety: all calls from any thread.
-// They read /proc and /sys/fs/cgroup, and block on nothing else.
+// Limits of the system for this process, which a library in it must not exhaust. Each call asks anew, because limits
+// change while a program runs. Thread-safety: all calls from any thread. Blocks on /proc and /sys/fs/cgroup only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +14,6 @@ namespace forebay::io {
 // Returns the largest size to which the process may write a file (ulimit -f), or UINT64_MAX without a limit.
 [[nodiscard]] std::uint64_t file_size_limit() noexcept;
 
-// Returns the number of descriptors that the process may have (ulimit -n).
 [[nodiscard]] std::uint64_t descriptors_max() noexcept;
 
 // Returns the memory limit of the process's control group and of all groups above it (memory.max, memory.high;

@@ -72,7 +72,6 @@ bool is_there(int file) noexcept {
     return ::fstat(file, &facts) == 0 && facts.st_nlink > 0;
 }
 
-// Checks the lock of older versions.
 bool is_locked_as_before(int file) noexcept {
     struct flock holder{};
     holder.l_type = F_WRLCK;
@@ -96,7 +95,6 @@ std::string holder_noted(int file) {
                                                                           : std::string(text.substr(0, end));
 }
 
-// Returns 0 with the holder in `holder`, or an errno.
 int look(int folder, const char* name, Holder& holder) noexcept {
     const OwnDescriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     holder = Holder::kUntold;
@@ -219,7 +217,7 @@ bool ProcessLock::await_end(const std::string& directory, const std::string& nam
     while (look_at(directory, name, holder) != 0 || holder == Holder::kSomebody) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         if (left.count() <= 0) return false;
-        pollfd waiting{told.number(), POLLIN, 0};   // poll skips a negative number
+        pollfd waiting{told.number(), POLLIN, 0};
         (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
         std::array<char, 4096> events;
         while (told && ::read(told.number(), events.data(), events.size()) > 0) {

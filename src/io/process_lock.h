@@ -1,14 +1,12 @@
-// A lock that ends with its process, more exactly with this image of the process.
-//
-// flock belongs to the open file description, and a mapping of the file keeps that description alive. So this opens,
-// locks and maps the file, closes its descriptor, and hides the mapping from children (MADV_DONTFORK). The program has
-// no descriptor of it to close. The lock ends with exec, also from a thread, and with the death of the last thread; a
-// zombie holds none. A forked child does not keep it. It has the same meaning in every PID namespace. Measured on ext4
-// and tmpfs (test/unit/io/process_lock_test.cc).
+// A lock that ends with its process, more exactly with this image of the process. flock belongs to the open file
+// description, which a mapping of the file keeps alive. So this opens, locks and maps the file, closes its descriptor,
+// and hides the mapping from children (MADV_DONTFORK). The program has no descriptor of it to close. The lock ends with
+// exec, also from a thread, and with the death of the last thread; neither a zombie nor a forked child holds it. It has
+// the same meaning in every PID namespace. Measured on ext4 and tmpfs (test/unit/io/process_lock_test.cc).
 //
 // A process that asks for the holder takes a shared lock for a moment, so any number may ask at once. A taker that
 // meets a shared lock tries again. Files of older versions are empty, and locked with fcntl while their process lives.
-// This lock is still found; such a file without its lock tells nothing. Thread-safety: all functions. No call waits for
+// This lock is still found; without it, such a file tells nothing. Thread-safety: all functions. No call waits for
 // another process. A fork waits while another thread takes a lock.
 #pragma once
 
@@ -26,9 +24,8 @@ namespace forebay::io {
 
 class ProcessLock final : public Lock {
   public:
-    // Takes the lock on the file `name` in the open directory `folder`, and makes a missing file. Returns kUnavailable
-    // with EBUSY, and the holder in the message ("process 4711", by its own number), if another process holds it. Other
-    // errors mean that the system cannot lock or map there.
+    // Locks `name` in the open directory `folder`, and makes a missing file. kUnavailable with EBUSY: another process
+    // holds it, which the message names by its own number ("process 4711"). Other errors: no locks or mappings there.
     [[nodiscard]] static Result<std::unique_ptr<ProcessLock>> take(int folder, const std::string& name,
                                                                    const std::string& path);
     // Ends the lock; the file stays.

@@ -48,7 +48,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::adopt(int number, std::size_
     std::unique_ptr<SharedMemory> memory(new SharedMemory(number));
     struct stat facts{};
     struct statfs system{};
-    const Status refused(Code::kCorrupt, "what was passed is no sealed memory of the size that was named");
+    const Status refused(Code::kCorrupt, "the passed descriptor is no sealed memory of the named size");
     // This check comes first, because it asks no file system; that of another file might not answer.
     const int seals = ::fcntl(number, F_GET_SEALS);
     if (seals < 0 || (seals & kSeals) != kSeals) return refused;

@@ -1,11 +1,9 @@
-// Memory that two processes share: one makes it, and passes its descriptor to the other one (io/socket.h).
-//
-// It is a memfd that neither side can shrink, so its pages exist as long as the system has memory. A page counts as
-// memory of the process that touched it first, until both sides have released it. Each side sees the other's stores at
-// once, also in the middle of a read. A side that distrusts the other copies the bytes before it checks them.
-//
-// Ownership: each side owns its mapping and its descriptor; the last of them frees the memory. Thread-safety: as
-// memory. No call blocks. Source: memfd_create(2), fcntl(2) "File sealing".
+// Memory that two processes share: one makes it, and passes its descriptor to the other one (io/socket.h). It is a
+// memfd that neither side can shrink, so its pages exist as long as the system has memory. A page counts as memory of
+// the process that touched it first, until both sides have released it. Each side sees the other's stores at once, also
+// in the middle of a read; a side that distrusts the other copies the bytes before it checks them. Each side owns its
+// mapping and descriptor; the last of them frees the memory. Thread-safety: as memory. No call blocks. Source:
+// memfd_create(2), fcntl(2) "File sealing".
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,5 @@
-// A name that a process shows to others while its image runs: that of a mapping in /proc/<pid>/maps.
-//
-// The mapping has no memory and no descriptor, and forked children do not inherit it. The caller chooses the name;
-// "/memfd:" precedes it. Thread-safety: all calls from any thread. No call blocks.
+// A name that a process shows to others while its image runs: that of a mapping in /proc/<pid>/maps, after "/memfd:".
+// It has no memory and no descriptor, and forked children do not inherit it. Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <cstdint>

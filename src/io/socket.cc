@@ -75,7 +75,7 @@ Status look_up(const std::string& host, std::uint32_t& found) {
     return Status::ok();
 }
 
-// A side that has vanished is noticed within half a minute, also while nothing is sent.
+// Detects a vanished peer within half a minute, also while nothing is sent.
 void watch_other_side(int number) {
     constexpr int kOn = 1, kIdleSeconds = 10, kEverySeconds = 5, kTimes = 4;
     constexpr unsigned kUnacknowledgedMs = 30'000;
@@ -87,7 +87,7 @@ void watch_other_side(int number) {
     (void)::setsockopt(number, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnacknowledgedMs, sizeof kUnacknowledgedMs);
 }
 
-// It goes on after a signal.
+// Waits for the end of a connect(2) that a signal interrupted.
 int end_of_connecting(int number, std::chrono::seconds patience) {
     const int until_ms = patience.count() == 0 ? -1 : static_cast<int>(std::chrono::milliseconds(patience).count());
     pollfd look{number, POLLOUT, 0};
@@ -138,7 +138,6 @@ std::uint64_t inode_of(int number) noexcept {
     return ::fstat(number, &facts) == 0 ? facts.st_ino : 0;
 }
 
-// Whether the number still stands for the socket with this inode.
 bool is_socket(int number, std::uint64_t inode) noexcept {
     struct stat facts{};
     return ::fstat(number, &facts) == 0 && S_ISSOCK(facts.st_mode) && facts.st_ino == inode;
@@ -161,8 +160,6 @@ Result<std::uint32_t> own_host_towards(const Address& other) {
     if (::getsockname(datagrams.number(), &own.any, &own_length) != 0) return Status::from_errno(errno, doing);
     return ntohl(own.tcp.sin_addr.s_addr);
 }
-
-// ---- Socket ------------------------------------------------------------------------------------------
 
 Socket::Socket(int number) noexcept : number_(number), inode_(inode_of(number)) {}
 
@@ -190,10 +187,10 @@ Result<std::unique_ptr<Socket>> Socket::connect(const Address& address, std::chr
     if (number < 0) return Status::from_errno(errno, "make a socket");
     auto socket = std::make_unique<Socket>(number);
     socket->close_in_children();
-    FOREBAY_TRY(socket->set_patience(patience, patience));   // of connect(2) too: socket(7), SO_SNDTIMEO
+    FOREBAY_TRY(socket->set_patience(patience, patience));   // SO_SNDTIMEO also limits connect(2): socket(7)
     const auto connect_once = [&] { return ::connect(number, &made.any, length.value()) == 0 ? 0 : errno; };
     int error = connect_once();
-    // A signal has interrupted it: of TCP it goes on, of a Unix socket it does not.
+    // After a signal, a TCP connect goes on; that of a Unix socket does not.
     while (error == EINTR && !address.path.empty()) error = connect_once();
     if (error == EINTR) error = end_of_connecting(number, patience);
     if (error == EINPROGRESS) error = ETIMEDOUT;
@@ -216,7 +213,7 @@ Status Socket::send(std::span<const Bytes> pieces, int passed) {
     PassedNumber beside;
     if (passed >= 0) beside.put(passed, message);
     while (message.msg_iovlen > 0) {
-        FOREBAY_TRY(check_ours());   // each time: it may have been closed while the last one waited
+        FOREBAY_TRY(check_ours());   // the program may have closed it during the last wait
         const ssize_t sent = ::sendmsg(number_, &message, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0) return Status::from_errno(errno, "send");
@@ -239,7 +236,7 @@ Status Socket::send(std::span<const Bytes> pieces, int passed) {
 Status Socket::receive(MutableBytes into) {
     for (bool first = true; !into.empty(); first = false) {
         if (deadline_) FOREBAY_TRY(await_bytes());
-        FOREBAY_TRY(check_ours());   // after each wait
+        FOREBAY_TRY(check_ours());
         const ssize_t received = ::recv(number_, into.data(), into.size(), deadline_ ? MSG_DONTWAIT : MSG_WAITALL);
         if (received < 0 && deadline_ && (errno == EAGAIN || errno == EWOULDBLOCK)) continue;
         if (received < 0 && errno == EINTR) continue;
@@ -269,7 +266,8 @@ Result<int> Socket::receive_passed(MutableBytes into) {
     PassedNumber passed;
     const ssize_t received = receive_with(number_, into, passed);
     Status outcome = received > 0 ? Status::ok() : Status::from_errno(received < 0 ? errno : ECONNRESET, "receive");
-    if (outcome) outcome = receive(into.subspan(static_cast<std::size_t>(received)));   // where it has come in pieces
+    if (outcome)
+        outcome = receive(into.subspan(static_cast<std::size_t>(received)));   // the rest, if it came in pieces
     if (outcome) return passed.number();
     if (passed.number() >= 0) ::close(passed.number());
     return outcome;
@@ -324,19 +322,16 @@ void Socket::shut_down() noexcept {
     if (is_ours()) (void)::shutdown(number_, SHUT_RDWR);
 }
 
-// ---- Listener ----------------------------------------------------------------------------------------
-
 namespace {
 
-// The name of a Unix socket is free, that of a server that has died, or taken by something that stays.
+// A Unix socket's name: free, left by a dead server, or taken by something that stays.
 enum class Name : std::uint8_t { kFree, kLeftBehind, kTaken };
 struct Found {
     Name name = Name::kFree;
     Status why;   // kTaken
 };
 
-// A socket is only taken for one that was left behind if it is this user's, and the system says that no process
-// listens.
+// A socket counts as left behind only if it is this user's, and the system says that no process listens.
 Found look_at_name(const Address& address) {
     struct stat facts{};
     if (::lstat(address.path.c_str(), &facts) != 0) {
@@ -350,7 +345,6 @@ Found look_at_name(const Address& address) {
     return {Name::kTaken, {Code::kUnavailable, "another process does", EADDRINUSE}};
 }
 
-// Frees the name if it can be freed.
 Status free_name(const Address& address) {
     const Found found = look_at_name(address);
     if (found.name == Name::kFree) return Status::ok();
@@ -358,7 +352,7 @@ Status free_name(const Address& address) {
     return ::unlink(address.path.c_str()) == 0 ? Status::ok() : Status::from_errno(errno, "remove what a server left");
 }
 
-// Unless something else has got the name meanwhile.
+// Fails if the name was taken meanwhile, where the file system can tell.
 bool rename_to_free(const std::string& from, const std::string& to) {
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
     return (errno == EINVAL || errno == ENOSYS) && ::rename(from.c_str(), to.c_str()) == 0;
@@ -367,25 +361,25 @@ bool rename_to_free(const std::string& from, const std::string& to) {
 }   // namespace
 
 Result<std::unique_ptr<Listener>> Listener::open(const Address& address) {
-    // A name appears once somebody listens there, so that whoever watches for it may connect at once.
+    // The name appears only when a process listens there, so clients that wait for it may connect at once.
     Address first = address;
     AnyAddress made;
     if (!address.path.empty()) first.path += '~';
     auto length = make_address(first, made);
-    // It is too long for that, or taken by another program.
+    // The longer name does not fit, or another program has it.
     if (!length || (!address.path.empty() && !free_name(first))) length = make_address(first = address, made);
     if (!length) return length.status();
     const std::string doing = "listen at " + format_address(address);
     if (!address.path.empty()) FOREBAY_TRY(free_name(address).with_context(doing));
     const int number = make_socket(address);
     if (number < 0) return Status::from_errno(errno, doing);
-    std::unique_ptr<Listener> listener(new Listener(number));   // without a name to be removed
+    std::unique_ptr<Listener> listener(new Listener(number));   // it has no name to remove yet
     const int on = 1;
     if (address.path.empty()) (void)::setsockopt(number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (::bind(number, &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
     listener->address_ = first;
     listener->note_name();
-    // Before it listens, so that nobody gets in earlier.
+    // Before it listens, so no other user connects earlier.
     if (!first.path.empty() && ::chmod(first.path.c_str(), 0600) != 0) return Status::from_errno(errno, doing);
     if (::listen(number, kBacklog) != 0) return Status::from_errno(errno, doing);
     if (first.path != address.path && !rename_to_free(first.path, address.path))
@@ -404,7 +398,7 @@ void Listener::note_name() noexcept {
     inode_ = facts.st_ino;
 }
 
-// Another server may have it by now.
+// Another server may have the name by now.
 void Listener::remove_name() const noexcept {
     struct stat facts{};
     if (address_.path.empty() || ::lstat(address_.path.c_str(), &facts) != 0) return;
@@ -439,7 +433,7 @@ Result<std::unique_ptr<Socket>> Listener::accept(std::span<const int> wakes) {
         if (number < 0 && (errno == EINTR || errno == ECONNABORTED || errno == EAGAIN)) continue;
         if (number < 0) {
             const int error = errno;
-            constexpr int kWithoutDescriptorsMs = 100;   // it stays readable until there is one
+            constexpr int kWithoutDescriptorsMs = 100;   // the listener stays readable until a descriptor is free
             if (error == EMFILE || error == ENFILE) (void)::poll(look.data() + 1, count, kWithoutDescriptorsMs);
             return Status::from_errno(error, "accept a connection");
         }

@@ -1,4 +1,3 @@
-// The two ends of a connection: their addresses, and the user at the other end.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -19,7 +18,7 @@ constexpr unsigned kEstablished = 1, kListening = 10;   // in /proc/net/tcp
 
 struct Ends {
     bool is_unix = false;
-    sockaddr_in own{}, other{};   // the addresses of a TCP connection
+    sockaddr_in own{}, other{};
 };
 
 Result<Ends> ends_of(int number) {

@@ -1,9 +1,7 @@
-// Descriptors that forebay keeps open to avoid repeated opens, but can do without.
-//
-// A program may use every descriptor that its limit (ulimit -n) allows, and none of its calls may fail because of
-// forebay. So the process keeps only a 128th of the limit, at most 128. It gives all back once half of the numbers are
-// in use, and when an open fails for lack of one. A file without a descriptor is opened for each call. Thread-safety:
-// all calls from any thread, also in a forked child. Only the closing of returned descriptors blocks.
+// Descriptors that forebay keeps open to avoid repeated opens, but can do without. A program may use every descriptor
+// of its limit (ulimit -n), and none of its calls may fail because of forebay. So the process keeps only a 128th of the
+// limit, at most 128. It gives all back once half of the numbers are in use, and when an open fails for lack of one.
+// Each call then opens the file. Thread-safety: all calls from any thread, also in a forked child. Only closing blocks.
 #pragma once
 
 #include <array>

@@ -36,7 +36,6 @@ bool is_same_version(const wire::Open::Seen& seen, const io::FileState& state) {
 
 }   // namespace
 
-// The cache, with its options, which it uses for its whole life.
 struct CachedFiles::Cache {
     explicit Cache(LoadedOptions loaded) : options(with_read_cache(std::move(loaded))) {}
     const LoadedOptions options;

@@ -1,11 +1,9 @@
 // The files that a staging server reads through its node's read cache, for programs of other nodes (docs/protocol.md,
-// "Peers of the read cache").
-//
-// Bytes in the replica come from there, including those that programs of this node have stored. Other bytes are read
-// from the file, and stored. All sessions that read one file share one CachedFile. A file without a session stays open
-// until the next session ends; at most kIdleMax stay. The replica of an open file is not evicted, and its space is not
-// freed. A file is read only in the version that the client has open. Thread-safety: all calls from any thread. Blocks
-// as reads of the file and its replica do.
+// "Peers of the read cache"). Bytes in the replica come from there, including those that programs of this node have
+// stored. Others are read from the file, and stored. All sessions that read one file share one CachedFile. A file
+// without a session stays open until the next session ends; at most kIdleMax stay. The replica of an open file is not
+// evicted, and its space is not freed. A file is read only in the version that the client has open. Thread-safety: all
+// calls from any thread. Blocks as reads of the file and its replica do.
 #pragma once
 
 #include <array>
@@ -52,8 +50,7 @@ class CachedFiles {
     // Fills `into` with a range of the file. Returns kUnavailable if the file has another version by now.
     [[nodiscard]] static Status read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into);
 
-    // Returns memory for an answer, of any size and content, until `give_back`. So the memory depends on the answers in
-    // flight and kBuffersKept, and not on the number of sessions.
+    // Returns memory of any size and content, until `give_back`. It grows with the answers in flight, not the sessions.
     [[nodiscard]] wire::Payload take_buffer();
     void give_back(wire::Payload&& buffer) noexcept;
 

@@ -1,13 +1,10 @@
-// The peers of a job that torchrun has started (docs/read-cache.md, "In a job"). It finds the peers of other nodes for
-// this process's read cache. The first process on a node also becomes the node's own peer.
-//
-// The peer is a server (server.h) in threads of this process; it only serves reads through the cache. It starts at the
-// first open of a file by a job. It ends with the last copy of the result: its threads are joined, and the node's file
-// says that the peer has ended. A forked child has none of this, and ends none of it.
-//
-// Thread-safety: all calls from any thread. Blocking: the first call waits for the peers of the other nodes, at most
-// kMeeting, unless this is a forked process on a node without a peer. Later calls block only on metadata of the staging
-// area. The end waits for reads in flight.
+// The peers of a job that torchrun has started (docs/read-cache.md, "In a job"): those of other nodes, for this
+// process's read cache. A node's first process also becomes the node's own peer: a server (server.h) in threads of this
+// process, which only serves reads through the cache. It starts at the first open of a file by a job. It ends with the
+// last copy of the result: its threads are joined, and the node's file says that the peer has ended. A forked child has
+// none of this, and ends none of it. Thread-safety: all calls from any thread. The first call waits for the peers of
+// the other nodes, at most kMeeting, unless this is a forked process on a node without a peer. Later calls block only
+// on metadata of the staging area. The end waits for reads in flight.
 #pragma once
 
 #include <chrono>
@@ -21,8 +18,8 @@ namespace forebay::server {
 
 inline constexpr std::chrono::seconds kMeeting{5};
 
-// Returns null if this process belongs to no job on several nodes, or does not read through the cache (option
-// read_cache). Calls `warn` once with the reason if peers cannot be used.
+// Null: this process belongs to no job on several nodes, or has no read cache. `warn` gets the reason, once, if peers
+// cannot be used.
 [[nodiscard]] cache::FindPeers find_job_peers(const LoadedOptions& loaded, const Getenv& getenv,
                                               std::function<void(const std::string& message)> warn);
 

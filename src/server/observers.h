@@ -1,8 +1,6 @@
-// The readers and followers of one file beside its writer: snapshots and commits.
-//
-// It outlives the writer's session while a session reads or follows. Thread-safety: all calls from any thread. Lock
-// order: opening_, the file's own, mutex_. Blocking: `open_snapshot` and `before_write` on the file and the store; the
-// others do not block.
+// The readers and followers of one file beside its writer: snapshots and commits. It outlives the writer's session
+// while a session reads or follows. Thread-safety: all calls from any thread. Lock order: opening_, the file's own,
+// mutex_. Only `open_snapshot` and `before_write` block, on the file and the store.
 #pragma once
 
 #include <cstdint>

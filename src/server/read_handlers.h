@@ -1,6 +1,5 @@
-// The sessions of clients that write nothing: readers of a file's last commit, followers of its commits, and readers of
-// files in this node's read cache. Thread-safety: the session's thread makes all calls. Blocking: as the calls of the
-// file do; a follower's request until there is a new commit.
+// Sessions of clients that write nothing: readers of a last commit, followers of commits, and readers through the read
+// cache. The session's thread makes all calls. Blocks as the file does; a follower's request until a new commit.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,6 @@
 
 namespace forebay::server {
 
-// Reads the last commit of a file that another client writes.
 class SnapshotHandler final : public SessionHandler {
   public:
     SnapshotHandler(std::unique_ptr<ServedSnapshot> snapshot, wire::Connection& connection) noexcept
@@ -29,7 +27,6 @@ class SnapshotHandler final : public SessionHandler {
     Transfer transfer_;
 };
 
-// Reports each commit of a file that another client writes.
 class FollowHandler final : public SessionHandler {
   public:
     FollowHandler(std::shared_ptr<Observers> observers, wire::Connection& connection) noexcept
@@ -42,15 +39,13 @@ class FollowHandler final : public SessionHandler {
     wire::Connection& connection_;
 };
 
-// Reads files through this node's read cache, one after the other.
 class CachedHandler final : public SessionHandler {
   public:
     CachedHandler(CachedFiles& files, std::unique_ptr<CachedFiles::Reader> reader,
                   wire::Connection& connection) noexcept
         : files_(files), reader_(std::move(reader)), connection_(connection) {}
 
-    // Answers an OPEN, request `number` of the session. If the cache cannot read the file, the answer is FAILED, and
-    // the client may open another file.
+    // Answers an OPEN, request `number`: FAILED if the cache cannot read the file; then the client may open another.
     [[nodiscard]] Status open(std::uint64_t number, const wire::Open& request);
     [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
 
@@ -60,7 +55,7 @@ class CachedHandler final : public SessionHandler {
     CachedFiles& files_;
     const std::unique_ptr<CachedFiles::Reader> reader_;
     wire::Connection& connection_;
-    std::shared_ptr<cache::CachedFile> file_;   // null: none is open
+    std::shared_ptr<cache::CachedFile> file_;
 };
 
 }   // namespace forebay::server

@@ -172,9 +172,8 @@ void ServedFile::end_engine() noexcept {
     engine_.reset();
 }
 
-// The lock comes first: the server now writes the file, until its engine is idle. A process that dies may end its
-// connection before its locks. Without this wait, a reader could take the lock while the engine finishes, and wait for
-// this server with the lock held.
+// The lock comes first: the server writes the file until its engine is idle. A dying process may end its connection
+// before its locks. Without this wait, a reader could take the lock meanwhile, and wait for this server with it.
 Result<std::string> ServedFile::bring_back() {
     if (engine_ == nullptr || file_ == nullptr) return std::string();
     const bool has_lock = writers_->gone(kEndsItsLocks);

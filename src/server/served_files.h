@@ -1,18 +1,15 @@
-// The files that a staging server stages for its clients: one engine (stage/engine.h) for each.
-//
-// An engine of its own has a log of its own. So the death of a client equals the death of a program for that log.
-// Uncommitted writes stay behind. Recovery, which handles only logs of dead processes, brings the file to its last
-// commit.
+// The files that a staging server stages for its clients: one engine (stage/engine.h), and so one log, for each. A
+// client's death is for that log the death of a program. Uncommitted writes stay behind, and recovery, which handles
+// only logs of dead processes, brings the file to its last commit.
 //
 // A file's sessions end in one order. The file ends (`Written::ends`) until no write of its engine to the target can be
 // in flight, however long that takes. Then the engine ends, its log becomes one of a dead process, recovery runs, and
 // the file may be opened again. Until then an open waits for `patience`, and fails. While the server still has bytes to
-// write of a file whose client is gone, it holds HDF5's lock of the file (writers.h).
-//
-// At any time one client writes a file, or one team of clients, each member in a session of its own. Others may read
-// its last commit meanwhile, or follow its commits. Thread-safety: all calls from any thread. The sessions of a team
-// share a ServedFile; a ServedSnapshot belongs to one session. Blocking: as opening, draining and recovering the file
-// do. `ServedFile::abandon` has no bound of its own; it blocks its session's thread, and no other file's.
+// write of a file whose client is gone, it holds HDF5's lock of the file (writers.h). At any time one client writes a
+// file, or one team of clients, each member in a session of its own. Others may read its last commit meanwhile, or
+// follow its commits. Thread-safety: all calls from any thread. The sessions of a team share a ServedFile; a
+// ServedSnapshot belongs to one session. Blocking: as opening, draining and recovering the file do.
+// `ServedFile::abandon` has no bound; it blocks its session's thread, and no other file's.
 #pragma once
 
 #include <condition_variable>
@@ -51,8 +48,7 @@ class ServedFile {
     [[nodiscard]] Writers& writers() noexcept { return *writers_; }
     // Returns the reason for which the file takes no more writes: a session has ended without a close.
     [[nodiscard]] Status incomplete() const;
-    // Returns the reason for which the file makes no more commits: the same, or the first failed write. The client may
-    // not know yet of a failed write, so no later commit includes it.
+    // Returns the reason for no more commits: the same, or the first failed write, maybe unknown to the client.
     [[nodiscard]] Status failure() const;
     void fail(const Status& why) noexcept;
     // Returns the directory of its log, for a client that outlives this server.
@@ -109,9 +105,8 @@ class ServedSnapshot {
 
 class ServedFiles {
   public:
-    // `options` are those of the engine of each file with one client; a team has that `size` for each member. At most
-    // `clients_max` clients write at a time. `reach` wraps each file that clients write, for tests, or is null. `clock`
-    // measures waits for a file that another client has open.
+    // `options`: of each file's engine; a team has `size` for each member. At most `clients_max` clients write at a
+    // time. `reach` (or null) wraps each written file, for tests. `clock` measures waits for files of other clients.
     using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
     ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr,
                 std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>())
@@ -121,9 +116,8 @@ class ServedFiles {
     // server finds another file under that name, or none. kUnavailable: it is unknown whether the file is the same one.
     [[nodiscard]] Status recognise(wire::Open& request);
     // kUnsupported: this server has no bytes of the file. EBUSY: another client writes it, or a former client's bytes
-    // have not all arrived. `client` is the session of the open. It outlives the file, and may have passed the
-    // descriptor by which the client has the file locked. If the client stops waiting, the file is neither opened nor
-    // emptied.
+    // have not all arrived. `client`, the session of the open, outlives the file, and may have passed the descriptor by
+    // which the client has it locked. If the client stops waiting, the file is neither opened nor emptied.
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, wire::Connection& client);
     // Opens the last commit of a file that a client writes; all members of a team get the same one. kUnsupported: no
     // client writes it. kUnavailable: it cannot be read.
@@ -154,8 +148,7 @@ class ServedFiles {
     // Returns false if there is no room for one more client. The file is entered in both cases.
     [[nodiscard]] Result<bool> enter(const wire::Open& request);
     [[nodiscard]] std::size_t clients() const;
-    // Waits until no client writes the file, its writer can be read, or its close has failed. Returns true if it can be
-    // read or has no writer, and false after a timeout or a failed close.
+    // Waits until the file has no writer, its writer can be read, or its close has failed. False: timeout or failure.
     [[nodiscard]] bool await_settled(std::unique_lock<std::mutex>& lock, const io::Identity& identity);
     template <class Over>
     [[nodiscard]] bool wait_with_patience(std::unique_lock<std::mutex>& lock, Over over);

@@ -28,7 +28,6 @@ std::uint64_t random_number() {
     return (std::uint64_t{source()} << 32) | source();
 }
 
-// Each file has an engine of its own, and its part of the log.
 LoadedOptions options_of_a_file(LoadedOptions loaded, std::size_t clients_max) {
     Options& options = loaded.options;
     const std::uint64_t write_max = options.write_max;   // stays, although the log is divided

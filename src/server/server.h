@@ -1,6 +1,5 @@
-// A staging server: it listens, and has a thread for each session. Thread-safety: one thread calls `run` and
-// `await_sessions`. Ownership: sessions' threads end before this object. Blocking: `run` until it is woken,
-// `await_sessions` until all sessions have ended.
+// A staging server: it listens, and has a thread for each session; these end before the object. One thread calls `run`
+// and `await_sessions`. `run` blocks until it is woken, `await_sessions` until all sessions have ended.
 #pragma once
 
 #include <atomic>
@@ -31,7 +30,7 @@ class Server {
         Report report;
         std::optional<wire::SealKey> key{};   // shared with clients on other machines; none: they are refused
         ServedFiles::Reach reach{};           // for tests
-        std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();   // of ServedFiles
+        std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();
         std::size_t readers_max =
             CachedFiles::kReadersMax;   // limit of readers through the cache; each has a descriptor
     };
@@ -40,7 +39,6 @@ class Server {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // Serves until `wake` is readable.
     [[nodiscard]] Status run(int wake);
     // Accepts no more clients, and waits until all written files are closed. Then it ends all other sessions.
     void await_sessions();
@@ -70,7 +68,7 @@ class Server {
     const Report report_;
     const std::optional<wire::SealKey> key_;
     const std::uint64_t epoch_;
-    const std::unique_ptr<CachedFiles> cached_files_;   // null: no read cache
+    const std::unique_ptr<CachedFiles> cached_files_;
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;

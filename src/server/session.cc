@@ -129,7 +129,7 @@ Status Session::open_cached(Connection& connection, const wire::Open& request, H
                                  ? "this server has no read cache (option read_cache)"
                                  : fmt::format("this server has the maximum of {} readers", CachedFiles::kReadersMax));
         (void)connection.send(Type::kFailed, kOpenRequest, wire::encode(refusal));
-        return {Code::kNotFound, refusal.message()};   // the operator learns nothing of it
+        return {Code::kNotFound, refusal.message()};
     }
     auto cached = std::make_unique<CachedHandler>(*cached_files_, std::move(reader), connection);
     FOREBAY_TRY(cached->open(kOpenRequest, request));

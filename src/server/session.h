@@ -1,6 +1,5 @@
-// One client's session: the handshake, OPEN, and the client's requests in order. The handler of the OPEN's purpose
-// carries them out (docs/protocol.md, "Sessions"). Thread-safety: one thread makes all calls. Blocking: `run` returns
-// when the session has ended.
+// One client's session: the handshake, OPEN, and the client's requests in order, for the handler of the OPEN's purpose
+// (docs/protocol.md, "Sessions"). One thread makes all calls. `run` returns when the session has ended.
 #pragma once
 
 #include <atomic>

@@ -1,12 +1,9 @@
-// One commit of one file, kept while the file changes (docs/protocol.md, "Readers beside a writer").
-//
-// The bytes of the commit are in three places. Bytes that were still staged are copied to the store at the beginning.
-// Bytes that a write or a truncation of the file is about to replace are first saved there. All other bytes are in the
-// file. The snapshot knows the stored ranges to the byte.
-//
-// A snapshot that cannot keep its bytes is given up: later reads fail, and writes of the file continue. Ownership: its
-// store, and its part of the account. Thread-safety: `save`, `read`, `give_up` and the rest from any thread; `put` and
-// `replace` before the snapshot is shared. Blocking: on the store and the file, except `begin`.
+// One commit of one file, kept while the file changes (docs/protocol.md, "Readers beside a writer"). Bytes that were
+// still staged are copied to the store at the beginning. Bytes that a write or a truncation is about to replace are
+// first saved there. All other bytes are in the file. The snapshot knows the stored ranges to the byte. A snapshot that
+// cannot keep its bytes is given up: later reads fail, and writes of the file continue. Owns its store, and its part of
+// the account. Thread-safety: `save`, `read`, `give_up` and the rest from any thread; `put` and `replace` before the
+// snapshot is shared. Blocks on the store and the file, except `begin`.
 #pragma once
 
 #include <atomic>
@@ -41,7 +38,6 @@ class Snapshot {
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes);
     // Gives readers these bytes in place of the commit's.
     [[nodiscard]] Status replace(std::uint64_t offset, io::Bytes bytes);
-    // Saves `range` of the file before a write or truncation.
     void save(io::File& file, ByteRange range) noexcept;
 
     [[nodiscard]] std::uint64_t size() const noexcept { return size_; }

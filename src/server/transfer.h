@@ -31,8 +31,8 @@ class Transfer {
     [[nodiscard]] io::MutableBytes exposed() const noexcept;
 
     wire::Connection& connection_;
-    wire::Payload buffer_;                        // for answers to READ; as long as the longest so far
-    std::unique_ptr<io::SharedMemory> exposed_;   // null: the client exposes none
+    wire::Payload buffer_;   // for answers to READ; as long as the longest so far
+    std::unique_ptr<io::SharedMemory> exposed_;
 };
 
 }   // namespace forebay::server

@@ -1,8 +1,6 @@
-// The session of a client that writes a file.
-//
-// The file outlives a client that ends without CLOSE: `end` brings it to its last commit. If CLOSE fails, the staged
-// bytes stay in place. The client may read them until it ends, and may make no other request. Thread-safety: the
-// session's thread makes all calls. Blocking: as the calls of the file do; `end` has no bound.
+// The session of a client that writes a file. The file outlives a client that ends without CLOSE: `end` brings it to
+// its last commit. If CLOSE fails, the staged bytes stay in place. The client may read them until it ends, and may make
+// no other request. The session's thread makes all calls. Blocks as the calls of the file do; `end` has no bound.
 #pragma once
 
 #include <atomic>

@@ -36,15 +36,13 @@ struct AsyncRequest::Core final : ForkParty {
     void unlock_after_fork() override { mutex.unlock(); }
 
     std::mutex mutex;
-    std::condition_variable ended;                     // a request has
+    std::condition_variable ended;
     std::vector<std::shared_ptr<AsyncRequest>> open;   // have not ended
     std::size_t pieces = 0;                            // of those
     std::atomic<std::size_t> open_count{0};            // of `open`, for threads without the lock
     bool stopped = false;
     AsyncCounters counters;
 };
-
-// ---- one request -------------------------------------------------------------------------------------
 
 AsyncRequest::AsyncRequest(std::shared_ptr<Core> core, std::shared_ptr<StagedFile> file,
                            std::vector<StagedFile::ReadPart> parts)
@@ -112,8 +110,6 @@ AsyncRequest::State AsyncRequest::cancel() noexcept {
     if (!is_orphan_locked() && state_ == State::kWaiting) end_locked(State::kCanceled);
     return state_;
 }
-
-// ---- all of them -------------------------------------------------------------------------------------
 
 AsyncRequests::AsyncRequests(std::size_t threads)
     : core_(std::make_shared<AsyncRequest::Core>()),

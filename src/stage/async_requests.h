@@ -1,12 +1,9 @@
-// Reads that a program has asked for with an asynchronous call and does not wait for yet.
-//
-// A request is carried out by a thread of this class, in no order. A thread that is about to change what a read asked
-// for waits for that read first (`await_reads`), so a read gives what the file held when it was made. The bytes go to
-// the program's own memory, which has to stay until the request has ended.
-//
-// Bounds: so many requests, and so many pieces of them, exist at a time. A thread that makes one more waits for room.
-// Thread-safety: every call from any thread. Fork: a request that had not ended counts as failed in the child, which
-// makes none. Blocking: as named. After a crash: nothing is left of a request.
+// Reads that a program has asked for with an asynchronous call and does not wait for yet. A thread of this class
+// carries out a request, in no order. A thread that is about to change bytes that a read asked for waits for that read
+// first (`await_reads`), so a read returns the content at its request. The bytes go to the program's own memory, which
+// has to stay until the request has ended. At most kRequestsMax requests and kPiecesMax pieces exist at a time; a
+// thread that makes one more waits for room. Thread-safety: every call from any thread. Fork: in the child, a request
+// that had not ended counts as failed, and none is made. Blocking: as named. A crash leaves nothing of a request.
 // Source: HDF5 reference manual, H5ES and H5VL_request_class_t.
 #pragma once
 
@@ -39,7 +36,7 @@ enum class AtOnce : std::uint8_t {
     kPieces,        // too many
     kCount,
 };
-[[nodiscard]] const char* at_once_name(AtOnce why) noexcept;   // "layout"
+[[nodiscard]] const char* at_once_name(AtOnce why) noexcept;
 
 class AsyncRequests;
 
@@ -52,7 +49,7 @@ class AsyncRequest : public std::enable_shared_from_this<AsyncRequest> {
     State wait(std::uint64_t timeout_ns) noexcept;
     // Cancels a request that has not begun. Returns its state. Does not block.
     State cancel() noexcept;
-    // Of one that has failed. `begin_ns`: CLOCK_REALTIME. Once it has ended.
+    // Only after the end. `failure` is of a failed one. `begin_ns`: CLOCK_REALTIME.
     [[nodiscard]] const Status& failure() const noexcept { return failure_; }
     [[nodiscard]] std::uint64_t begin_ns() const noexcept { return begin_ns_; }
     [[nodiscard]] std::uint64_t took_ns() const noexcept { return took_ns_; }
@@ -67,7 +64,6 @@ class AsyncRequest : public std::enable_shared_from_this<AsyncRequest> {
     AsyncRequest(std::shared_ptr<Core> core, std::shared_ptr<StagedFile> file, std::vector<StagedFile::ReadPart> parts);
     [[nodiscard]] bool touches(const StagedFile& file, ByteRange range) const noexcept;
     void run() noexcept;
-    // The state is taken as it is; those who wait learn of it.
     void end_locked(State state) noexcept;
     [[nodiscard]] bool is_orphan_locked() noexcept;
 
@@ -103,7 +99,7 @@ class AsyncRequests {
     void await_reads(const StagedFile& file, ByteRange range) noexcept;
     // Blocks until every request of the file has ended; null: of all files.
     void await(const StagedFile* file) noexcept;
-    // No request is left: nothing needs to be awaited. Never blocks.
+    // Returns true if no request is left. Never blocks.
     [[nodiscard]] bool idle() const noexcept;
 
     void count(AtOnce why) noexcept;

@@ -81,8 +81,6 @@ bool CommitPolicy::announce_idle() noexcept {
     return false;
 }
 
-// ---- ProcessCommits --------------------------------------------------------------------------------
-
 Result<std::uint64_t> ProcessCommits::append(bool closing, Status& failure) {
     const std::uint64_t sequence = file_.next_sequence();
     group::DrawnNumber drawn(file_.order());

@@ -1,17 +1,14 @@
-// How the commits of a file are made safe, and when the log may give segments back.
-//
-// A file has one policy at a time. `Lifecycle` chooses it at the open, and `GroupMembership` when the file is shared:
-//
+// How the commits of a file are made safe, and when the log may give segments back. A file has one policy at a time:
+// `Lifecycle` chooses it at the open, and `GroupMembership` when the file is shared.
 //   ProcessCommits     a commit survives the processes: a record in the log suffices
 //   PowerLossCommits   durability=node, one process writes: a commit and a release wait for the devices
 //   GroupCommits       durability=node, several processes write: the drainer also states on the board which commit and
 //                      which segments count
-//
-// Invariants: after a commit returned, the file can go back to it, or to a newer one, for as long as the policy
-// promises. No segment leaves the log before the target has all that recovery would need of it.
-// Ownership: the state of the file owns the policy. It refers to the state and to the log, which outlive it.
-// Locks: each comment names the locks that the caller holds: the writer's, the file's (`FileState::mutex`), or none.
-// Blocking: all calls but `recycle` and the questions may wait for the target, for room, or for a device.
+// After a commit's return, the file can go back to it, or to a newer one, for as long as the policy promises. No
+// segment leaves the log before the target has all that recovery would need of it. The file's state owns the policy,
+// which refers to the state and to the log; both outlive it. Comments name the locks that the caller holds: the
+// writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may wait for target,
+// room, or device.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +29,8 @@ class CommitPolicy {
     CommitPolicy(const CommitPolicy&) = delete;
     CommitPolicy& operator=(const CommitPolicy&) = delete;
 
-    // Commits the file. Reports the error that is kept, of this call or of the background. After a failure, a `closing`
-    // commit is made all the same: the bytes that can drain do, and recovery can use the state in the log. The writer's
-    // lock.
+    // Commits the file. Reports the kept error, of this call or of the background. After a failure, a `closing` commit
+    // is still made: bytes that can drain do, and recovery can use the state in the log. The writer's lock.
     Status commit(bool closing);
     // The log, or else the target, tells of the last commit. The writer's lock.
     [[nodiscard]] bool recorded() const noexcept {
@@ -45,21 +41,19 @@ class CommitPolicy {
     // Gives back idle segments, but waits for no device. With `newest_too`, the newest segment may go as well. Returns
     // true if any segment went. The file's lock. Call `StagingLog::recycle`, which knows when nothing may go.
     virtual bool recycle(bool newest_too) = 0;
-    // Recycles for a policy whose releases wait for devices. Returns true if there was anything to give back. The
-    // file's lock; drops it.
+    // Recycles, for a policy whose releases wait for devices. True: there was anything. The file's lock; drops it.
     virtual bool recycle_durably(bool newest_too);
     // `recycle_durably` or `release_all` is at work in some thread. The file's lock.
     [[nodiscard]] bool recycling() const noexcept {
         file_.mutex().assert_held();
         return recycling_;
     }
-    // The target has everything, and the log goes next. Makes sure that no loss of power brings it back. The file's
-    // lock; drops it.
+    // The target has everything, and the log goes: no loss of power may bring it back. The file's lock; drops it.
     virtual Status release_all() { return Status::ok(); }
     // The segments went back to the pool for good. No lock.
     virtual Status log_given_back() { return Status::ok(); }
-    // Syncs a durable log that has just begun: recovery knows from the open record how the file was before anything
-    // drained. The next commit reports a failure. The writer's lock.
+    // Syncs a durable log that has just begun: its open record shows recovery how the file was before anything drained.
+    // The next commit reports a failure. The writer's lock.
     void sync_opening();
 
     // For a shared file: brings this process's log to its device as it is now. The drainer commits after that. No lock.
@@ -68,8 +62,8 @@ class CommitPolicy {
     virtual Status begin_statements() { return Status::ok(); }
 
   protected:
-    // Makes the record of a commit and returns its number. `failure` is the first failure so far, or ok; a closing
-    // commit goes on and keeps its own failure there. The writer's lock.
+    // Makes a commit's record, and returns its number. `failure`: the first so far; a closing commit keeps its own
+    // there.
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
     Status sync_log() REQUIRES(file_.mutex());
@@ -109,9 +103,8 @@ class PowerLossCommits final : public CommitPolicy {
     Status append_record(bool closing, std::uint64_t& sequence, bool& recorded) REQUIRES(file_.writer);
 };
 
-// The drainer makes a statement after all that the statement says is on the devices. A step that relies on the
-// statement comes after the statement is on its device. Each statement is complete, and only the last one counts.
-// docs/log-format.md, "Durable logs of several processes", tells what recovery does with it.
+// The drainer makes a statement once all that it says is on the devices. A step that relies on it waits until it is on
+// its device. Each statement is complete; the last one counts. docs/log-format.md, "Durable logs of several processes".
 class GroupCommits final : public CommitPolicy {
   public:
     using CommitPolicy::CommitPolicy;

@@ -16,8 +16,7 @@ inline void add(std::atomic<std::uint64_t>& counter, std::uint64_t amount) noexc
     counter.fetch_add(amount, std::memory_order_relaxed);
 }
 
-// The counters of a file: a slot of the ledger, once the engine has given one, and before that one of its own. Thread-
-// safety: counting, from any thread; `use`, under both locks of the file.
+// A file's counters: a ledger slot once the engine gives one, else its own. Counting: any thread. `use`: both locks.
 class Counters {
   public:
     void use(ledger::LedgerSlot* slot) noexcept { slot_ = slot; }
@@ -29,11 +28,9 @@ class Counters {
     ledger::LedgerSlot* slot_ = own_.get();   // never null
 };
 
-// A call of the program: adds the nanoseconds that it takes to a counter, and keeps account of the time between the
-// calls.
+// A call of the program: adds its nanoseconds to a counter, and notes the time between the calls.
 class Call {
   public:
-    // `trace` is null, if nothing is traced.
     Call(std::atomic<std::uint64_t>& counter, SpareTime& spare_time, const io::Trace* trace) noexcept
         : counter_(counter), spare_time_(spare_time), trace_(trace), begin_(monotonic_ns()) {
         spare_time_.enter(begin_);

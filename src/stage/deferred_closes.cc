@@ -20,8 +20,7 @@ namespace forebay::stage {
 
 namespace {
 
-// Each close keeps a descriptor, and a segment of the log. The program has as many descriptors fewer than without
-// forebay.
+// Each close keeps a descriptor and a log segment: the program has that many descriptors fewer.
 constexpr std::size_t kClosesMax = 64;
 constexpr std::uint64_t kDescriptorShare = 8;
 
@@ -38,8 +37,6 @@ std::string claims_folder(const Options& options) {
 }
 
 }   // namespace
-
-// ---- deferring -----------------------------------------------------------------------------------------
 
 std::optional<WaitedClose> DeferredCloses::why_not_now(const StagedFile& file) {
     const auto limits = [&] {
@@ -63,8 +60,7 @@ std::optional<WaitedClose> DeferredCloses::why_not_deferred(StagedFile& file) {
     return context_.deadline_presses() ? std::optional(WaitedClose::kDeadline) : std::nullopt;
 }
 
-// With close=linger it waits: the process that takes over the drain uses recovery, and recovery requires that all
-// processes that wrote the file have ended.
+// With close=linger it waits: the drain that takes over uses recovery, after the end of all processes that wrote it.
 std::optional<WaitedClose> DeferredCloses::why_waits(const StagedFile& file) {
     if (context_.options().close == OnClose::kWait || context_.options().lingers()) return WaitedClose::kShared;
     if (const auto why = why_not_now(file)) return why;
@@ -151,8 +147,6 @@ void DeferredCloses::finish_later(const std::shared_ptr<StagedFile>& file, Share
     if (log::SegmentPool* const pool = area_.pool()) pool->announce_change();
 }
 
-// ---- ending --------------------------------------------------------------------------------------------
-
 void DeferredCloses::run_thread() {
     const LockGuard lock(mutex_);
     while (stop_ != Stop::kAtOnce)
@@ -190,8 +184,7 @@ void DeferredCloses::end_under_way(Closes::iterator close, Before before) noexce
     ended.clear();   // the last owner of a file, perhaps
 }
 
-// In this order: a thread of this process, or another process, that waits to open the file finds it unlocked and its
-// descriptor closed.
+// In this order: a waiting thread or process then finds the file unlocked, and its descriptor closed.
 Status DeferredCloses::end(Close& close) noexcept {
     StagedFile& file = *close.file;
     Status outcome = attempt([&] {
@@ -215,13 +208,12 @@ void DeferredCloses::keep_failure(const Status& outcome, const StagedFile& file)
     });
 }
 
-// A program that removes its last checkpoint means that. A program that moves a file to another file system has copied
-// less than it believes. Nothing tells the one from the other.
+// A program that removes its last checkpoint wants that; one that moves it has copied too little. Both look alike.
 void DeferredCloses::tell_nameless(const StagedFile& file) {
     if (statistics_.counters().nameless.fetch_add(1, std::memory_order_relaxed) > 0) return;
     statistics_.warn(
-        fmt::format("{}: it was removed after its close, before {} bytes of it were in the file; if it was moved to "
-                    "another file system, the copy lacks them: call `forebay wait` before that, or use close=wait",
+        fmt::format("{}: it was removed after its close, before {} bytes of it were in the file. If it was moved to "
+                    "another file system, the copy lacks them: call `forebay wait` first, or use close=wait",
                     file.path(), file.lifecycle().nameless_bytes()));
 }
 
@@ -229,8 +221,6 @@ Status DeferredCloses::take_failure() noexcept {
     const LockGuard lock(mutex_);
     return std::exchange(failure_, Status::ok());
 }
-
-// ---- waiting -------------------------------------------------------------------------------------------
 
 bool DeferredCloses::any_under_way() noexcept {
     const LockGuard lock(mutex_);
@@ -260,8 +250,7 @@ void DeferredCloses::await_own(const io::Identity& identity, Before before) {
         close->begun ? changed_.wait(mutex_) : end_under_way(close, before);
 }
 
-// A process at work that has claimed the file gives it up in the end: it has patience with its target. A process that
-// is ending may hang.
+// A working process gives its claim up in the end: it has patience with its target. An ending one may hang.
 Status DeferredCloses::await_others(const io::Identity& identity) {
     if (!area_.registers()) return Status::ok();
     const std::string folder = claims_folder(context_.options()), name = claim_name(context_.options(), identity);
@@ -290,8 +279,6 @@ bool DeferredCloses::await_one() noexcept {
 Status DeferredCloses::await_all() noexcept {
     return context_.inherited() || context_.ended() ? Status::ok() : end_all();
 }
-
-// ---- the end -------------------------------------------------------------------------------------------
 
 Status DeferredCloses::end_all() noexcept {
     while (await_one()) {

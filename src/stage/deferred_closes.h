@@ -1,19 +1,15 @@
-// Closes that the program does not wait for (docs/consistency.md, "Deferred close").
-//
-// A close that is deferred is *under way* from its commit until nothing more comes to the file's target. The closing
-// thread ends closes in their order. A caller may need one ended, as it opens the same file or needs room in the log.
-// It then ends that close itself, or waits for the thread that has begun to. Meanwhile this process holds a claim on
-// the file in the folder `closing/` of the staging area, where other processes of the node see it. Tests may put the
-// area elsewhere; then no claim is made. The first failure that no call has reported is kept for the next call that can
-// report it (`take_failure`).
+// Closes that the program does not wait for (docs/consistency.md, "Deferred close"). A deferred close is *under way*
+// from its commit until nothing more comes to the target. The closing thread ends closes in order. A caller that opens
+// the same file, or needs room in the log, ends a close itself, or waits for the thread that has begun to. Meanwhile
+// this process holds a claim on the file in the folder `closing/` of the staging area, for other processes of the node
+// (none in tests with another area). The first unreported failure is kept for the next call that can report it
+// (`take_failure`).
 //
 // Invariants: one thread ends a close. The file stays in the FileTable until that thread has finished it, and cannot be
-// attached before. The number of closes under way is bounded.
-// Locks: `mutex_` guards the list of closes, and is not held while a close ends. Order: a file's writer_, mutex_, the
-// mutex of FileTable.
-// Thread-safety: every call from any thread. Fork: a child ends none of its parent's closes. Blocking: `await...` as
-// long as a close needs its target, and `finish_later` for that if it cannot defer. After a crash recovery finishes
-// what was under way.
+// attached before. The number of closes under way is bounded. `mutex_` guards the list, and is not held while a close
+// ends. Lock order: a file's writer_, mutex_, the mutex of FileTable. Thread-safety: every call from any thread. Fork:
+// a child ends none of its parent's closes. Blocking: `await...` as long as a close needs its target, and
+// `finish_later` for that if it cannot defer. After a crash recovery finishes the closes under way.
 #pragma once
 
 #include <cstddef>
@@ -54,26 +50,20 @@ class DeferredCloses {
           requests_(requests),
           statistics_(statistics) {}
 
-    // ---- deferring ----
-
-    // Commits the file, whose last writer is closing it, and hands it to the closing thread. An error: the caller
-    // finishes the file. Blocks as StagedFile::commit.
+    // Commits the file and hands it to the closing thread. An error: the caller finishes it. Blocks as
+    // StagedFile::commit.
     [[nodiscard]] Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
-    // A file that several processes write together is closed in steps (file/shared_file.h). First each of them asks
-    // why its close has to wait; with close=wait the reason is kShared. None: this process need not wait.
+    // Why the close of a shared file (file/shared_file.h) has to wait: kShared with close=wait. None: it need not.
     [[nodiscard]] std::optional<WaitedClose> why_waits(const StagedFile& file);
     void count_waited(WaitedClose why) noexcept;
-    // Replaces Engine::detach, once all processes have agreed. `finish` does the rest of the close, and calls no other
-    // process. `claims`: this process claims the file, so that others of the node see the close. If no thread is
-    // available, the close ends here.
+    // Replaces Engine::detach once all processes agree. `finish` does the rest, and calls no other process. `claims`:
+    // this process claims the file, so the node's others see the close. Without a thread, the close ends here.
     struct SharedClose {
         std::function<Status()> finish;
         AfterClose afterwards;
         bool claims = false;
     };
     void finish_later(const std::shared_ptr<StagedFile>& file, SharedClose close) noexcept;
-
-    // ---- waiting ----
 
     // Before a file is used that this process, or another one of the node, may have closed without waiting: waits until
     // that close has ended. kDrop: the file is about to be emptied, so what this process has not begun to drain is
@@ -91,8 +81,6 @@ class DeferredCloses {
     [[nodiscard]] bool any_under_way() noexcept;
     // A close of this file is under way in this process or, as far as can be known, not excluded in another one.
     [[nodiscard]] bool may_be_under_way(const io::Identity& identity);
-
-    // ---- the end ----
 
     // As `await_all`, also once the end of the process has begun.
     [[nodiscard]] Status end_all() noexcept;
@@ -145,7 +133,7 @@ class DeferredCloses {
     Statistics& statistics_;
 
     Mutex mutex_;
-    Condition changed_;                     // the members below have changed
+    Condition changed_;
     Closes under_way_ GUARDED_BY(mutex_);   // in the order of the closes
     bool looked_at_claims_ GUARDED_BY(mutex_) = false;
     std::optional<Limits> limits_ GUARDED_BY(mutex_);

@@ -16,8 +16,6 @@ constexpr std::uint64_t kDeadMax = std::uint64_t{16} << 20;
 
 std::shared_ptr<void> DrainedFile::hold() { return owner_.shared_from_this(); }
 
-// ---- what there is to drain ------------------------------------------------------------------------
-
 void DrainedFile::catch_up(bool may_wait) {
     file_.mutex().assert_held();
     file_.follow(may_wait);
@@ -31,8 +29,6 @@ drain::Backlog DrainedFile::backlog() const noexcept {
     return {file_.bytes.ready_bytes(), !file_.bytes.index().ready_empty(), clogged, file_.sizes.logical,
             file_.sizes.committed};
 }
-
-// ---- what follows from a write ---------------------------------------------------------------------
 
 void DrainedFile::note(const log::TargetState& state) noexcept {
     if (file_.log) file_.log->note(state);
@@ -79,9 +75,8 @@ void DrainedFile::halted(const Status& failure) noexcept {
     allow_bypass();
 }
 
-// The other processes may write only once no older bytes are on their way to the target. They never may while a cut of
-// the target is due: the close makes it, and it would take their bytes with it. Then all go on staging, as with the
-// other policies. After a failure, no new cut becomes due before the close.
+// Other processes may write only once no older bytes are on their way to the target, and never while a cut is due: it
+// would take their bytes. Then all go on staging. After a failure, no new cut becomes due before the close.
 void DrainedFile::allow_bypass() noexcept {
     file_.mutex().assert_held();
     if (file_.group && file_.group->drains() && file_.outflow.state.failures.halted() &&
@@ -90,8 +85,7 @@ void DrainedFile::allow_bypass() noexcept {
         file_.group->target().allow_bypass();
 }
 
-// The processes that do not drain have to stage everything while the target is slow or has failed, or while the drainer
-// may have to cut or zero it.
+// Processes that do not drain stage everything while the target is slow or failed, or may have to be cut or zeroed.
 void DrainedFile::pace_changed() noexcept {
     file_.mutex().assert_held();
     if (!file_.group || !file_.group->drains()) return;

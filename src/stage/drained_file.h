@@ -1,7 +1,5 @@
-// A staged file, as its outflow sees it: the bytes that are there to drain, and what follows from each end of a write.
-//
-// Ownership: `StagedFile` owns this. While a drain thread works, `hold` keeps the file.
-// Thread-safety and locks: those of drain::DrainListener. Nothing here blocks.
+// A staged file as its outflow sees it: the bytes to drain, and the effects of each end of a write. `StagedFile` owns
+// this; `hold` keeps the file while a drain thread works. Locks: as drain::DrainListener. Nothing here blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +23,7 @@ class DrainedFile final : public drain::DrainListener {
     [[nodiscard]] group::BypassCount& bypasses() noexcept override {
         return file_.group ? file_.group->target().bypasses() : bypasses_;
     }
-    // Lets the other processes of a group write to the target, if the drain has failed and option on_error=through says
-    // so. The file's lock.
+    // Lets a group's other processes write to the target, if the drain failed with on_error=through. The file's lock.
     void allow_bypass() noexcept;
 
   private:

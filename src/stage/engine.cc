@@ -50,8 +50,7 @@ struct Engine::State final : ForkParty {
         closes.unlock_after_fork();
     }
 
-    // Before it is destroyed: no drain thread is at work any more. False: one is in a call that does not return, so
-    // everything has to stay as it is, to the end of the process.
+    // Before the destruction: no drain thread is at work. False: one hangs in a call, so all stays to the end.
     [[nodiscard]] bool come_to_rest();
     [[nodiscard]] bool stop_threads(std::chrono::steady_clock::time_point until,
                                     std::chrono::steady_clock::time_point drain_until);
@@ -71,8 +70,6 @@ struct Engine::State final : ForkParty {
     drain::Scheduler scheduler;
     AsyncRequests async_requests;
 };
-
-// ---- opening -------------------------------------------------------------------------------------------
 
 Result<std::string> Engine::recover_before_open(const std::string& name, bool writable) {
     const std::string path = io::usable_path(name);
@@ -120,8 +117,6 @@ void Engine::removes(const std::string& name) noexcept {
     if (state_->read_cache.has_leases()) (void)attempt([&] { state_->read_cache.drop_lease(io::complete_path(name)); });
 }
 
-// ---- closing -------------------------------------------------------------------------------------------
-
 Status Engine::detach(const std::shared_ptr<StagedFile>& file, bool writable) noexcept {
     return detach(file, writable, {}).outcome;
 }
@@ -144,8 +139,6 @@ Engine::Detached Engine::detach(const std::shared_ptr<StagedFile>& file, bool wr
     if (last_writer && outcome) outcome = closes.take_failure();
     return {std::move(outcome), false};
 }
-
-// ---- the end -------------------------------------------------------------------------------------------
 
 std::vector<std::string> Engine::end_of_process(const LeaveTo& leave_to) {
     std::vector<std::string> left;
@@ -185,8 +178,7 @@ bool Engine::State::stop_threads(std::chrono::steady_clock::time_point until,
 bool Engine::State::come_to_rest() {
     const std::uint64_t patience_ns = drain::patience_ns(loaded.options);
     if (patience_ns == 0) return true;   // the destructor waits
-    // Each close has waited for so long already. A thread that hangs now belongs to a file that was given up, however
-    // well others do.
+    // Each close has waited for so long already. A thread that hangs now belongs to a file that was given up.
     const auto all = files.all();
     const bool wanted = std::any_of(all.begin(), all.end(), [](const auto& file) { return file->staged(); });
     const auto last_moment = std::chrono::steady_clock::now() + kLastMoment;
@@ -226,8 +218,6 @@ void Engine::State::forget_threads() noexcept {
     read_cache.forget_threads();
     if (log::SegmentPool* const pool = area.pool()) pool->forget_thread();
 }
-
-// ---- the engine itself ---------------------------------------------------------------------------------
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 

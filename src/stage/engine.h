@@ -1,13 +1,10 @@
-// The staging engine of a process: options, staging area, drain threads, and the files that are open.
-//
-// One engine per host library (the plugin owns it). Creating one touches nothing on disk. The first file that is opened
-// for writing opens the staging area, and nothing is allocated there before something is staged. The engine ends its
-// threads and removes its logs when destroyed; a log that still holds undrained bytes stays, for recovery. A drain
-// thread may be in a call that does not return (option patience). Then the destructor leaves that thread, and all
-// memory that it may touch, to the end of the process. The engine's logs then pass for those of a living process. A
-// process that goes on after its engine calls `await_rest` before, so that an engine is never both given up and alive.
-//
-// The engine consists of parts, each with a page of its own, and has itself the calls that concern several of them:
+// The staging engine of a process: options, staging area, drain threads, and open files. One engine per host library
+// (the plugin owns it). Creating one touches nothing on disk. The first file that is opened for writing opens the
+// staging area, and nothing is allocated there before something is staged. The destructor ends the threads and removes
+// the logs; a log with undrained bytes stays, for recovery. A drain thread may be in a call that does not return
+// (option patience). Then the destructor leaves that thread, and all memory that it may touch, to the end of the
+// process, and the logs pass for those of a living process. A process that goes on after its engine calls `await_rest`
+// before. The engine has itself the calls that concern several of its parts:
 //
 //   files()           FileTable        the files that are open
 //   area()            ProcessArea      the part of the staging area that is this process's
@@ -42,8 +39,7 @@ class Engine {
     // The usual engine: its staging area is where the options say.
     [[nodiscard]] static std::unique_ptr<Engine> create(
         LoadedOptions options, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
-    // For tests: `open_area` returns the directory in which the engine makes its own. `clock` measures the pauses
-    // between attempts, and the waits that option patience ends.
+    // For tests: `open_area` returns the parent of the engine's directory; `clock` measures pauses and option patience.
     using OpenArea = ProcessArea::OpenArea;
     [[nodiscard]] static std::unique_ptr<Engine> create(
         LoadedOptions options, OpenArea open_area, std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>());
@@ -64,28 +60,22 @@ class Engine {
     [[nodiscard]] AsyncRequests& async_requests() noexcept;
     [[nodiscard]] cache::ReadCache& read_cache() noexcept;
 
-    // ---- opening ----
-
-    // Before the existing file at `path` is opened: if a process of this node has died and left a log of it, the file
-    // is brought to its last commit. Blocks until that is done, also by another process, and until a close that did not
-    // wait has ended. Returns a text that tells the user what happened, or an empty one. It is an error if the log
-    // cannot be used and the file is to be written: its bytes would be mixed with those of the log later. A retryable
-    // error: another process uses the file. The text reports a log of another file of this name (its file system was
-    // mounted again, or it was replaced). That is counted; with option strict it is an error.
+    // Call it before the existing file at `path` is opened. If a process of this node has died and left a log of it,
+    // brings the file to its last commit. Blocks until that is done, also by another process, and until a deferred
+    // close has ended. Returns a text for the user, or an empty one. Fails if the log cannot be used and the file is to
+    // be written: its bytes would mix with the log's later. Retryable: another process uses the file. The text reports
+    // a log of another file of this name (remounted, or replaced). That is counted; an error with option strict.
     [[nodiscard]] Result<std::string> recover_before_open(const std::string& path, bool writable);
-    // Returns the state of the file behind `target.file`: the one that exists already in this process, or a new one. A
-    // read-only handle gets one too: it reads straight through, and sees staged bytes as soon as a writer attaches.
-    // If staging is impossible (an option or the staging area is unusable), the file is attached in state bypass, and
-    // the reason is counted. `warning`, given once per engine, says why. With option strict, that is the error instead.
+    // Returns the state of the file behind `target.file`, existing or new. A read-only handle reads straight through,
+    // and sees staged bytes once a writer attaches. If staging is impossible (an option, an unusable area), attaches in
+    // state bypass, counts the reason and, once per engine, gives it in `warning`. With option strict it is the error.
     Result<Attached> attach(OpenTarget target);
     // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
-    // `revalidate`), all of its bytes are on the node, and no process of the node stages it. Null: open it. Blocks on
-    // the staging area only.
+    // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area
+    // only.
     [[nodiscard]] std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
     // The program removes the file of this name.
     void removes(const std::string& name) noexcept;
-
-    // ---- closing ----
 
     // The end of one handle. The last writable one commits, and waits until everything is in the target. Its Status is
     // that of the data: on failure the staged bytes are kept and the message says so. The file stays valid for other
@@ -95,11 +85,8 @@ class Engine {
         Status outcome;
         bool deferred = false;   // `afterwards` is called later, else not at all
     };
-    // Follows option close: the last writable handle may return once everything is committed. The rest is done behind
-    // the program, and `closes().await` waits for it.
+    // Follows option close: the last writable handle may return after the commit. `closes().await` waits for the rest.
     Detached detach(const std::shared_ptr<StagedFile>& file, bool writable, AfterClose afterwards) noexcept;
-
-    // ---- counting ----
 
     // A file that stepped aside before it reached the engine (other driver, SWMR, ...).
     void count_aside(ledger::AsideReason reason);
@@ -108,18 +95,14 @@ class Engine {
     // The line of statistics of the process as it would be now.
     [[nodiscard]] std::string statistics();
 
-    // ---- the end ----
-
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close). Commits
-    // and drains them, as a close does, within the option patience. Then tells the statistics and removes the log.
-    // Returns a text for each file of which something stays in the log. From then on nothing is staged. Blocks as
-    // closing does. In a forked child it does nothing. `leave_to` (close=linger): as DeferredCloses::leave. If it
-    // fails, this process waits for the closes.
+    // and drains them as a close does, within the option patience. Then tells the statistics, removes the log, and
+    // stages nothing more. Returns a text for each file with bytes left in the log. Blocks as closing does; does
+    // nothing in a forked child. `leave_to` (close=linger): as DeferredCloses::leave; else waits for the closes.
     using LeaveTo = DeferredCloses::LeaveTo;
     [[nodiscard]] std::vector<std::string> end_of_process(const LeaveTo& leave_to = {});
-    // Waits, however long it takes, until no thread of the engine is in a call of a target or begins one. Then nothing
-    // of the engine reaches a target any more. Its destructor leaves only logs of a process that has ended. All files
-    // are detached. In a forked child it does nothing.
+    // Waits, however long, until no thread of the engine is in a call of a target or begins one. All files are
+    // detached. The destructor then leaves only logs of a process that has ended. Does nothing in a forked child.
     void await_rest() noexcept;
 
   private:

@@ -1,4 +1,3 @@
-// Writes to the target that bypass the log.
 #include <algorithm>
 
 #include "base/clock.h"
@@ -7,8 +6,7 @@
 
 namespace forebay::stage {
 
-// Writes bytes to the target that must not wait for room in the log. Older records of the same bytes stop counting, for
-// this process and for recovery.
+// Writes bytes that must not wait for room in the log. Older records of them stop counting, here and for recovery.
 Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     if (file_.group) {
         FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
@@ -75,8 +73,7 @@ Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteCla
     return Status::ok();
 }
 
-// Records that the target's bytes of the range are newer than all records before this one, of either class. Returns
-// false if the log has failed and does not have the record.
+// Records that the target's bytes are newer than all earlier records. False: the log has failed, and lacks the record.
 bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     const std::uint64_t sequence = file_.next_sequence();
     group::DrawnNumber drawn(file_.order());
@@ -87,14 +84,13 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     return recorded;
 }
 
-// Writes to the target at once. No older staged bytes of the place can follow: they drained before, drain no more
-// before the close, or were never there. The record tells the followers of this log to forget them, and how long the
-// file is.
+// Writes to the target at once. No older staged bytes of the place can follow: they drained, drain no more before the
+// close, or never were there. The record makes followers of this log forget them, and tells the file's length.
 Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place) {
     for (const Part& part : parts) {
         const ByteRange range{part.offset, part.offset + part.bytes.size()};
         if (range.empty()) continue;
-        FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
+        FOREBAY_TRY(log_.make_marker_room());
         const std::uint64_t begin_ns = monotonic_ns();
         {
             const group::BypassInFlight under_way(file_.group->target().bypasses());

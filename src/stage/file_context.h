@@ -1,8 +1,6 @@
-// Shared by the staged files of one engine: options, the pool of log segments, the drain threads, the end of the job
-// and of the process. Its calls also let a file ask the others for room.
-//
-// Has no lock. Thread-safety: all calls from any thread, without the file's `mutex()`; its `writer_` may be held. Only
-// `await_a_close` blocks.
+// Shared by an engine's staged files: options, the pool of log segments, the drain threads, the end of the job and of
+// the process. Its calls also let a file ask the others for room. Has no lock. Thread-safety: all calls from any
+// thread, without the file's `mutex()`; its `writer_` may be held. Only `await_a_close` blocks.
 #pragma once
 
 #include <atomic>
@@ -50,7 +48,6 @@ class FileContext {
     // Null if nothing is traced.
     [[nodiscard]] const io::Trace* trace() const noexcept { return trace_.is_on() ? &trace_ : nullptr; }
     [[nodiscard]] std::uint64_t next_sequence() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed); }
-    // This process is a forked child, and the files are its parent's.
     [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
     // Engine::end_of_process has begun.
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
@@ -59,11 +56,9 @@ class FileContext {
 
     // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
     bool drain_others_for_room(const StagedFile& asking);
-    // Room is needed and nothing is under way: held bytes of all files may drain before their commit. Returns true if
-    // there were any.
+    // Room is needed, nothing is under way: held bytes of all files may drain before their commit. True: any were.
     bool make_held_ready();
-    // Room is needed, and a deferred close keeps some: ends one, or waits for the end of one. Returns false if none is
-    // under way. Blocks as a close does.
+    // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;
     // The job ends soon, for what is staged (drain/deadline.h): closes and flushes wait for the drain. Looks at the
     // clock. When it begins to press, the user is warned, and all files drain.

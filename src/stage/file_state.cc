@@ -11,8 +11,7 @@ namespace forebay::stage {
 
 namespace {
 
-// Small pieces of at most so many bytes wait for their neighbours before each is staged for itself; and at most this
-// share of the log.
+// Small pieces of at most so many bytes, and this share of the log, wait for neighbours before each is staged alone.
 constexpr std::uint64_t kWaitingMax = std::uint64_t{32} << 20;
 constexpr std::uint64_t kWaitingShare = 8;
 
@@ -33,8 +32,6 @@ Status FileState::refuse_if_inherited(const char* action) const {
                                             "here",
                                             action, name.path)};
 }
-
-// ---- records ---------------------------------------------------------------------------------------
 
 index::FileBounds FileState::bounds() noexcept {
     return {sizes.logical, progress.dirty, sizes.committed, outflow.state.target.size(), several_nodes};
@@ -67,8 +64,6 @@ void FileState::follow(bool may_wait) {
     progress.all_written = false;
 }
 
-// ---- target ----------------------------------------------------------------------------------------
-
 // Other processes may have staged bytes of a shared file. A log that was left behind has bytes that are nowhere else.
 void FileState::offer_target() noexcept {
     const bool unstaged_now = !group && mode != FileMode::kFailed && bytes.empty() && !outflow.state.target.cut_due();
@@ -93,8 +88,6 @@ Status FileState::forward(Forwarded call) {
 std::optional<std::uint64_t> FileState::memory_pace() const noexcept {
     return group ? group->target().memory_pace() : outflow.state.facts.pace();
 }
-
-// ---- accounts --------------------------------------------------------------------------------------
 
 void FileState::update_ledger() {
     offer_target();

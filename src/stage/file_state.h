@@ -1,7 +1,5 @@
-// The state of one open file, and the locks that guard it.
-//
-// `StagedFile` owns the state. The classes that it is made of (stage/staged_file.h) share it. Each has one job, for
-// which it reads and changes the state. It keeps to itself the data that no other class needs.
+// The state of one open file, and the locks that guard it. `StagedFile` owns it. The classes that it is made of
+// (stage/staged_file.h) share it: each has one job, and keeps to itself the data that no other class needs.
 //
 // A file is in one of four modes:
 //
@@ -10,11 +8,10 @@
 //      +-------- finish ------------+------------------- finish ---------------+
 //                                   +-- finish, but the target failed --> failed
 //
-// Locks: a call that changes the file from outside holds `writer` from beginning to end. The outflow's lock, `mutex()`,
-// guards the state. It is held for short, never across a transfer. Order: `writer`, the lock of `GroupCommits`,
-// `mutex()`. Clang's analysis does not follow a lock into another object. So a public function that needs a lock
-// asserts that its caller holds it, and its comment names the lock.
-// Thread-safety: as the annotations say.
+// Locks: a call that changes the file from outside holds `writer` throughout. The outflow's lock, `mutex()`, guards the
+// state. It is held for short, never across a transfer. Order: `writer`, the lock of `GroupCommits`, `mutex()`. Clang's
+// analysis does not follow a lock into another object. So a public function asserts that its caller holds the lock that
+// its comment names. Thread-safety: as the annotations say.
 #pragma once
 
 #include <cstddef>
@@ -82,15 +79,10 @@ struct FileState {
     // Fails in a forked child: the file is its parent's. `action` begins the message.
     [[nodiscard]] Status refuse_if_inherited(const char* action) const;
 
-    // ---- records --------------------------------------------------------------------------------
-
-    // null: this process alone writes the file.
     [[nodiscard]] group::RecordOrder* order() noexcept { return group ? &group->order() : nullptr; }
     // The number of a new record. A caller of a shared file publishes the number (group::DrawnNumber).
     std::uint64_t next_sequence() noexcept { return group ? group->order().next_sequence() : context.next_sequence(); }
-    // Another participant drains.
     [[nodiscard]] bool follows() const noexcept { return follower != nullptr; }
-    // The file is staged, and this process drains it.
     [[nodiscard]] bool drains() const noexcept { return mode == FileMode::kStaged && !follows(); }
     // The drainer's records that the index does not have yet. They have a lock of their own.
     [[nodiscard]] index::OwnRecords& own_records() noexcept NO_THREAD_SAFETY_ANALYSIS { return bytes.own(); }
@@ -101,13 +93,10 @@ struct FileState {
     [[nodiscard]] index::ExtentIndex& index() REQUIRES(mutex()) { return follower ? follower->index() : bytes.index(); }
     // The sizes, as the index reads and changes them while it takes in records.
     [[nodiscard]] index::FileBounds bounds() noexcept REQUIRES(mutex());
-    // Takes the new records of other participants into the index. If `may_wait`, scattered pieces stay out until their
-    // neighbours are there. May throw std::bad_alloc; the next call finds the same records.
-    // The listener does not see the records that this call takes in. So the drainer drains afterwards, or wakes its
-    // drain if the planner wants a thread: other nodes may wait for these bytes.
+    // Takes other participants' new records into the index. If `may_wait`, scattered pieces stay out until their
+    // neighbours are there. May throw std::bad_alloc; the next call finds the same records. The listener does not see
+    // them. So the drainer drains then, or wakes its drain if the planner wants a thread: other nodes may wait.
     void follow(bool may_wait = false) REQUIRES(mutex());
-
-    // ---- target ---------------------------------------------------------------------------------
 
     // Offers the target to reads without the lock, or withdraws it. Call this after every change of what is staged.
     void offer_target() noexcept REQUIRES(mutex());
@@ -118,8 +107,6 @@ struct FileState {
     Status forward(Forwarded call) EXCLUDES(mutex());
     // Nanoseconds in which drain::TargetPace::kBytes drain, if the target is as fast as the log.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept;
-
-    // ---- accounts -------------------------------------------------------------------------------
 
     // Brings the gauges of the ledger up to date, and calls `offer_target`.
     void update_ledger() REQUIRES(mutex());

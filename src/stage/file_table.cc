@@ -16,8 +16,6 @@ constexpr std::size_t kReadAroundMax = 65536;
 
 }   // namespace
 
-// ---- attaching -----------------------------------------------------------------------------------------
-
 Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identity) {
     const std::string path = target.file->name();
     const LockGuard opening(area_.opening());
@@ -123,8 +121,6 @@ Status FileTable::start_writing(Entry& entry, std::unique_ptr<io::File> target,
     return Status::ok();
 }
 
-// ---- closing -------------------------------------------------------------------------------------------
-
 FileTable::Handle FileTable::begin_close(const StagedFile& file, bool writable) noexcept {
     const LockGuard lock(mutex_);
     if (context_.ended()) return Handle::kProcessEnds;
@@ -190,8 +186,6 @@ void FileTable::forget(std::map<io::Identity, Entry>::iterator found) {
     if (entry.slot != nullptr && entry.slot != entry.own_slot.get()) area_.ledger().give_back(entry.slot);
     files_.erase(found);
 }
-
-// ---- looking -------------------------------------------------------------------------------------------
 
 std::shared_ptr<StagedFile> FileTable::find(const io::Identity& identity) {
     const LockGuard lock(mutex_);
@@ -271,8 +265,6 @@ void FileTable::forget_addresses(const io::Identity& identity) {
     const LockGuard lock(mutex_);
     read_around_.erase(identity);
 }
-
-// ---- the end -------------------------------------------------------------------------------------------
 
 void FileTable::await_threads_closing() noexcept {
     const auto self = std::this_thread::get_id();

@@ -1,14 +1,11 @@
-// The table of the files that are open in this process, by device and inode.
+// The table of the files that are open in this process, by device and inode. All handles of the process on one file
+// share an entry and its StagedFile. An entry leaves the table with its last handle, but stays while the newest bytes
+// are in the log only. A file whose last writer is closing it can be attached again once that close has ended.
 //
-// All handles of the process on one file share an entry and its StagedFile. An entry leaves the table with its last
-// handle. It stays longer while the newest bytes of its file are in the log only. A file whose last writer is closing
-// it can be attached again once that close has ended.
-//
-// Locks: `ProcessArea::opening()` is held by `attach`, while the target is opened for staging, too. `mutex_` guards the
+// Locks: `attach` holds `ProcessArea::opening()`, also while the target is opened for staging. `mutex_` guards the
 // table. It is held for short, and never while a target or the area is asked. Order: opening(), a file's writer_, the
-// mutex of DeferredCloses, mutex_, a file's mutex().
-// Thread-safety: every call from any thread. Fork: `lock_for_fork` takes `mutex_` and the mutex() of all files, so that
-// a child can look at them. Blocking: `attach`, `await_process_end` and `await_threads_closing` as their comments say.
+// mutex of DeferredCloses, mutex_, a file's mutex(). Thread-safety: every call from any thread. Fork: `lock_for_fork`
+// takes `mutex_` and the mutex() of all files, so that a child can look at them. Blocking: as the comments say.
 #pragma once
 
 #include <cstdint>
@@ -56,51 +53,39 @@ class FileTable {
     // As Engine::attach, of a file with this identity. Blocks on the target, and while the file is being closed.
     Result<Attached> attach(OpenTarget target, const io::Identity& identity);
 
-    // ---- closing: one of the first two, then `end_handle` ----
+    // A close: `begin_close` or `begin_shared_close`, then `end_handle`.
 
     enum class Handle : std::uint8_t { kOneOfSeveral, kLastWriter, kProcessEnds };
-    // Ends the writing of one handle. kLastWriter: the caller finishes the file. kProcessEnds: nothing was changed, and
-    // the caller calls `await_process_end`.
+    // Ends a handle's writing. kLastWriter: the caller finishes the file. kProcessEnds: it calls `await_process_end`.
     [[nodiscard]] Handle begin_close(const StagedFile& file, bool writable) noexcept;
     // Begins the close of a file that several processes write together.
     void begin_shared_close(const StagedFile& file) noexcept;
     // The closing thread finishes the file from now on, not the thread that has begun the close.
     void hand_over(const StagedFile& file) noexcept;
-    // Forgets one handle. `last_writer`: the file is finished. Returns true if nothing of this process uses it any
-    // more.
+    // Forgets a handle. `last_writer`: the file is finished. Returns true if nothing of this process uses it any more.
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
 
-    // ---- looking ----
-
-    // The state of the open file with this identity, or null.
     [[nodiscard]] std::shared_ptr<StagedFile> find(const io::Identity& identity);
     // The cached file through which the open file with this identity is read; null if it is not read so.
     [[nodiscard]] std::shared_ptr<cache::CachedFile> cached(const io::Identity& identity);
-    // The file is opened for reading, and may be open already: what is read through the cache is compared with it
-    // (option `revalidate`). `attach` does this, too.
+    // Before a read-only open: compares a file that is open already with its version in the cache (`revalidate`).
     void opened_again(const io::Identity& identity) noexcept;
     // HDF5 forgets an object, and reads it anew (H5Drefresh and its kin): compares every file that is read through the
     // cache with its version, whatever option `revalidate` says. Blocks on a look at each of them.
     void compare_cached() noexcept;
-    // Nothing of `file`, which is in the table, is staged, and no handle of this process writes it. So it may be read
-    // through another engine.
+    // `file` is in the table, unstaged, and no handle of this process writes it: another engine may read it.
     [[nodiscard]] bool only_read(const StagedFile& file) noexcept;
     [[nodiscard]] std::vector<std::shared_ptr<StagedFile>> all();
     [[nodiscard]] std::vector<std::shared_ptr<StagedFile>> written();
     [[nodiscard]] std::vector<std::shared_ptr<cache::CachedFile>> read_through_cache();
     [[nodiscard]] std::uint64_t pending_bytes() noexcept;
 
-    // ---- files of which the program knows where their data are ----
-
     // This process does not stage the file from now on.
     void addresses_given(const io::Identity& identity);
     // The file is made or emptied: nothing is where it was.
     void forget_addresses(const io::Identity& identity);
 
-    // ---- the end ----
-
-    // The process ends: waits for the closes of other threads. A handler of a signal may have called exit in the midst
-    // of this thread's own close.
+    // The process ends: waits for other threads' closes. A signal handler may have called exit in this thread's own.
     void await_threads_closing() noexcept;
     // For a close that comes while the process ends: the end finishes the file. Waits for it.
     [[nodiscard]] Status await_process_end(const StagedFile& file) noexcept;
@@ -129,7 +114,7 @@ class FileTable {
     };
     struct NewHandle {
         Entry* entry;
-        bool first, first_writer;   // of its file
+        bool first, first_writer;
     };
 
     Source open_source(OpenTarget& target, const io::Identity& identity, std::string& warning);

@@ -67,9 +67,8 @@ Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Rout
     return Status::from_errno(EBADF, "write to " + file_.name.path + ", which is not open for writing");
 }
 
-// Beyond the limit of the process (ulimit -f), the program gets SIGXFSZ in its own thread, as it does natively. If it
-// goes on, the bytes are staged all the same, and flush and close report the drain's EFBIG: HDF5 does not survive
-// failures in the middle of a close.
+// Beyond the process's limit (ulimit -f), the program gets SIGXFSZ in its own thread, as natively. If it goes on, the
+// bytes are staged, and flush and close report the drain's EFBIG: HDF5 does not survive failures midway in a close.
 Status StagedFile::meet_size_limit(std::uint64_t end) {
     if (end <= file_.sizes.permitted) return Status::ok();
     const std::uint64_t limit = io::file_size_limit();
@@ -270,8 +269,7 @@ void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords
                                                     file_.several_nodes ? 1 : file_.outflow.state.facts.stripe());
     file_.group->order().published();
     add(file_.slot->staged, bytes);
-    // The bytes count as pending before the write returns. If the record is in the index already, no later call may
-    // correct the gauge.
+    // The bytes count as pending before the return: no later call may correct the gauge for an indexed record.
     file_.slot->pending.fetch_add(bytes, std::memory_order_relaxed);
     if (file_.own_records().bytes() == 0) {
         const LockGuard lock(file_.mutex());

@@ -1,16 +1,13 @@
-// The effect of a fork on staging.
-//
-// A child inherits memory but no threads. So that it finds consistent state and no lock held by a thread
-// that is gone, every registered party's state lock is taken around fork(2) (pthread_atfork). The child
-// may then read; it must neither drain nor release what is the parent's.
+// The effect of a fork on staging. A child inherits memory but no threads. A fork takes every registered party's state
+// lock (pthread_atfork), so the child finds consistent state, and no lock of a thread that is gone. The child may read,
+// but must neither drain nor release what is the parent's.
 #pragma once
 
 #include <cstdint>
 
 namespace forebay::stage {
 
-// Raised in every child. A party remembers the value at its creation; another value means that the
-// calling process is a child which inherited it.
+// Raised in every child. A party keeps its creation's value; another value means that the process inherited it.
 [[nodiscard]] std::uint64_t fork_generation() noexcept;
 
 class ForkParty {

@@ -73,8 +73,7 @@ Result<std::uint64_t> GroupCommits::append(bool closing, Status& failure) {
     return sequence;
 }
 
-// All processes have made their writes and synced their logs. After a failure, a closing commit is made all the same:
-// it protects from the death of the processes.
+// All processes have written and synced their logs. A closing commit after a failure protects from processes' death.
 Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
     FOREBAY_TRY(log_.make_marker_room());
     const LockGuard stating(stating_);

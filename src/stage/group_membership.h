@@ -1,19 +1,15 @@
-// This process's membership in the group of processes that write one file together on a node (group/group.h).
+// This process's membership in the group of processes that write one file together on a node (group/group.h). One
+// process drains: it follows the logs of all before it plans, reads, commits or finishes. The others, followers
+// (index/followed_bytes.h), keep no index of their writes, follow all logs to read, and leave `commit`, `drain` and
+// `finish`.
 //
-// One process of the group drains. It follows the logs of all before it plans, reads, commits or finishes. The others
-// are followers (index/followed_bytes.h): they keep no index of their writes, follow all logs when they read, and leave
-// `commit`, `drain` and `finish` to the drainer.
-//
-// Invariants:
-//   - A follower writes to the target itself in three cases only: beyond the committed end, where nothing has ever been
-//     staged (`group::SharedTarget::first_unstaged`); with several nodes, bytes that other nodes have to find at once;
-//     and everything, once the drainer has failed with on_error=through.
-//   - The drainer may not know of such a write when it makes the target longer, so it never cuts the target then.
-//
-// Ownership: `StagedFile` owns this, which refers to the state and to the log of the file.
-// Locks: every call takes the locks that it needs. The functions that the drainer calls from the thread of the group's
-// doorbell are `poll` and no other; all others come from the program's thread.
-// Blocking: `poll` and `collective_write_done` do not wait for the target; all others may.
+// A follower writes to the target itself in three cases only. It does so beyond the committed end, where nothing has
+// ever been staged (`group::SharedTarget::first_unstaged`). With several nodes, it writes bytes that other nodes have
+// to find at once. It writes everything once the drainer has failed with on_error=through. The drainer may not know of
+// such a write when it makes the target longer, so it never cuts the target then. `StagedFile` owns this, which refers
+// to the state and to the log of the file. Every call takes the locks that it needs. The group's doorbell thread calls
+// `poll` only; all other calls come from the program's thread. `poll` and `collective_write_done` do not wait for the
+// target; all others may.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +30,12 @@ class GroupMembership {
   public:
     GroupMembership(FileState& file, StagingLog& log) noexcept : file_(file), log_(log) {}
 
-    // ---- joining --------------------------------------------------------------------------------
-
-    // Takes the first segment of the log, which `join` needs. The file gives it back if it steps aside or is closed
-    // instead. kNoSpace: there is none.
+    // Takes the log's first segment for `join`; the file gives it back at a close or step aside. kNoSpace: none.
     Status take_first_segment();
     // Shares the file, of which nothing has been written yet. With `several_nodes`, no byte waits for a commit, and
     // metadata goes to the target at once, where other nodes find it.
     Status join(std::shared_ptr<group::Group> group, bool several_nodes);
     [[nodiscard]] bool shared() const;
-    // See CommitPolicy.
     Status sync_own_log() { return file_.commits->sync_own_log(); }
     Status begin_statements() { return file_.commits->begin_statements(); }
     // Until the file is closed, all changes reach the target through the file that `wrap` returns.
@@ -71,8 +63,7 @@ class GroupMembership {
 
     // ---- a follower's end -----------------------------------------------------------------------
 
-    // The drainer has finished. Gives the log back, or after a failure leaves it where it is. Returns `outcome`, or the
-    // failure of the release.
+    // The drainer has finished. Gives the log back, or after a failure leaves it. Returns `outcome`, or its own error.
     Status finish_followed(const Status& outcome);
     // The drainer has stepped aside for this reason: writes go to the target from now on.
     Status bypass_log(ledger::AsideReason reason);

@@ -15,8 +15,7 @@ namespace {
 
 // How long a call waits for a process that may be ending, and cannot be seen.
 constexpr std::uint64_t kMayBeEndingNs = 2'000'000'000;
-// For ever: with patience=0.
-constexpr std::uint64_t kForEverNs = 31'536'000'000'000'000;   // a year
+constexpr std::uint64_t kForEverNs = 31'536'000'000'000'000;   // a year; with patience=0
 
 using Unsettled = recover::Leftovers::Unsettled;
 using Why = Unsettled::Why;

@@ -1,13 +1,10 @@
-// Tells what other processes have left of a file, or may still write to it. The engine asks before it opens, empties or
-// makes the file.
-//
-// recover::Leftovers looks, and recovers. This class waits for processes that are ending, words what happened for the
-// user, counts it, and refuses what would mix the bytes of two processes (docs/recovery.md).
-//
-// Locks: `looking_` guards recover::Leftovers, and is held while a file is recovered. It is not held while a call waits
-// for another process, and no other lock is taken below it. Order: FileTable's mutex is taken before it, and given
-// back. Thread-safety: every call from any thread. In a forked child, and with option stage off, nothing is looked for.
-// Blocking: every call, on the staging area, on a recovery of the same file, and on processes that may still write.
+// Finds bytes that other processes have left of a file, or may still write to it, before the engine opens, empties or
+// makes the file. recover::Leftovers looks, and recovers. This class waits for ending processes, words events for the
+// user, counts them, and refuses what would mix the bytes of two processes (docs/recovery.md). `looking_` guards
+// recover::Leftovers. It is held during a recovery, but not while a call waits for another process. No other lock is
+// taken below it; FileTable's mutex is taken before it, and given back. Thread-safety: every call from any thread. In a
+// forked child, and with option stage off, nothing is looked for. Blocking: every call, on the staging area, on a
+// recovery of the same file, and on processes that may still write.
 #pragma once
 
 #include <cerrno>
@@ -30,9 +27,8 @@ class Leftovers {
   public:
     Leftovers(FileContext& context, FileTable& files, Statistics& statistics);
 
-    // The errno of a failure of the calls below: a process, maybe this one, may still write to the file. It is not
-    // known to be dead, and did not end within the option patience. The message names it. No program may open the file,
-    // not even for reading.
+    // The errno of failures below: a process, maybe this one, may still write to the file. It is not known to be dead,
+    // and did not end within the option patience. The message names it. No program may open the file, not even to read.
     static constexpr int kUnsettled = EBUSY;
 
     struct OpenedFile {
@@ -52,16 +48,15 @@ class Leftovers {
 
     // Before the file at `path` is emptied. Returns ok if what dead processes have left of it can be given up.
     [[nodiscard]] Status admit_emptying(const std::string& path);
-    // Before a file that is open now is emptied, or was made. Returns ok if what dead processes have left of it, or of
-    // one that had its number, can be given up. Fails if this process may not write it, as it has closed it with bytes
-    // that it could not write.
+    // Before an open file is emptied, or was made. Returns ok if leftovers of dead processes, of it or of a file that
+    // had its number, can be given up. Fails if this process has closed it with bytes that it could not write.
     [[nodiscard]] Status may_forget(const io::Identity& identity, const std::string& path);
     // After a file was made or emptied: gives up what dead processes have left of it, or of one that had its number.
     // `open_here`: also if this process has attached it since.
     [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path, bool open_here = false);
 
-    // Waits until no process may still write to the file, at most for the option patience. Returns a text for the user,
-    // or an empty one. Fails with kUnsettled.
+    // Waits, within option patience, until no process may write the file; else kUnsettled. Returns the user's text, or
+    // "".
     [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
     // A process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not in it.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);

@@ -20,8 +20,6 @@ log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
 
 }   // namespace
 
-// ---- opening and stepping aside --------------------------------------------------------------------
-
 Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
                                    std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                                    const std::function<Status()>& prepare) {
@@ -81,7 +79,7 @@ Result<bool> Lifecycle::begin_staging() {
             file_.context.pool() == nullptr || file_.slot->aside.load(std::memory_order_relaxed) != disabled ||
             !file_.outflow.state.failures.error().is_ok())
             return false;
-    }   // the mode stays, as this thread has the writer's lock
+    }
     const auto size = file_.target->size();
     if (!size) return size.status();
     const io::FileTraits traits = file_.target->traits();
@@ -140,8 +138,6 @@ Status Lifecycle::expose_offsets() {
     }
     return step_aside(ledger::AsideReason::kAddressGiven);
 }
-
-// ---- closing ---------------------------------------------------------------------------------------
 
 Status Lifecycle::finish(Finish how) {
     const LockGuard writer(file_.writer);
@@ -247,8 +243,7 @@ bool Lifecycle::settle_for_close(Status& outcome) {
     if (!file_.durable) return true;
     const Status durable = file_.commits->release_all();
     if (outcome) outcome = durable;
-    // The log still has bytes that the target may lack, and segments that the last statement counts, if none came
-    // after.
+    // The log may still have bytes that the target lacks, or segments that the last statement counts.
     return (file_.group ? durable.is_ok() : file_.log->segments().empty()) &&
            file_.outflow.state.failures.target_lost().is_ok() && durable.sys_errno() != ETIMEDOUT;
 }

@@ -1,15 +1,8 @@
-// The life of an open file: opened for writing, staged or stepping aside, finished, and what is left behind the close.
-//
-// The modes, and the ways between them, are those of stage/file_state.h.
-//
-// Invariants:
-//   - The mode changes under both locks, so a thread that holds the writer's lock sees one mode all through its call.
-//   - `finish` gives the log back only if the target has everything. Otherwise the file is `kFailed`, its log stays for
-//     recovery, and a later open for writing returns the kept error.
-//
-// Ownership: `StagedFile` owns this, which refers to the state and to the log of the file.
-// Locks: every call takes the locks that it needs.
-// Blocking: calls that return a Status may wait for the target, with patience; questions do not.
+// The life of an open file: opened for writing, staged or stepping aside, finished, and its state behind the close.
+// Modes: stage/file_state.h. The mode changes under both locks, so a thread that holds the writer's lock sees one mode.
+// `finish` gives the log back only if the target has everything. Otherwise the file is `kFailed`, its log stays for
+// recovery, and a later open for writing returns the kept error. `StagedFile` owns this, which refers to the file's
+// state and log. Every call takes its locks. Calls that return a Status may wait for the target, with patience.
 #pragma once
 
 #include <cstdint>
@@ -43,16 +36,13 @@ class Lifecycle {
   public:
     Lifecycle(FileState& file, StagingLog& log) noexcept : file_(file), log_(log) {}
 
-    // ---- opening and stepping aside -------------------------------------------------------------
-
     // Makes a passive file staged or, with a reason to step aside, bypass. `target` allows writing; `slot` outlives
     // `finish`. If the target may hang, a thread that waits with patience leaves all writes to others; else it writes
     // too. `prepare`, if there is one, empties the target; it is called once nothing else can refuse the open.
     Status open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
                             std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                             const std::function<Status()>& prepare);
-    // Takes over the target's present size, of a file that is passive, or that another program changed behind the
-    // close.
+    // Takes over the target's size, of a passive file or one that another program changed behind the close.
     Status refresh();
     // Stages a file that bypassed the log for the one reason that no option asked for staging (kDisabled). The staging
     // area is in use. Returns false if the file is shared, or has stepped aside for another reason too.
@@ -66,8 +56,6 @@ class Lifecycle {
     // Counts that, and remembers the file.
     void note_addresses_given();
 
-    // ---- closing --------------------------------------------------------------------------------
-
     enum class Finish : std::uint8_t {
         kProgramWaits,
         kBehindProgram,   // no call of the program waits; the file stays closed to others until `let_others_open`
@@ -77,10 +65,9 @@ class Lifecycle {
     Status finish(Finish how = Finish::kProgramWaits);
     // Call this after finish(kBehindProgram), once the file is unlocked.
     void let_others_open() noexcept;
-    // Commits, so that `finish` may come later; from then on the drain watches for other programs (drain/turns.h).
-    // Returns nullopt if the finish may wait: the death of the process then loses nothing. Otherwise the reason to
-    // finish at once; `finish` reports a failure of this call. The drainer calls it for a shared file, once no rank
-    // writes any more.
+    // Commits, so that `finish` may come later; the drain then watches for other programs (drain/turns.h). Returns
+    // nullopt if it may: the process's death then loses nothing. Otherwise the reason to finish at once; `finish`
+    // reports a failure of this call. For a shared file the drainer calls it, once no rank writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
     // Finishes a file that the program did not close, at the end of the process. Ok as well if there was nothing to do.
     // kUnavailable: a thread of the program is in a call of the file, or another process has to drain it.
@@ -88,11 +75,8 @@ class Lifecycle {
     // The next finish fails with `why` and commits nothing: what was written since the last commit is incomplete.
     void withhold(Status why) noexcept;
 
-    // ---- what a close left ----------------------------------------------------------------------
-
     [[nodiscard]] bool failed() const;
-    // True if giving the log back would lose bytes that are nowhere else, or if the last statement of a group counts
-    // it.
+    // True if giving the log back would lose bytes that are nowhere else, or if a group's last statement counts it.
     [[nodiscard]] bool leaves_log() const;
     // The file has failed, as another program changed the target behind the close: nothing keeps others from it.
     [[nodiscard]] bool left_to_others() const;

@@ -1,6 +1,4 @@
-// The staging device fails under the mapping of the log (io/guarded_access.h). docs/consistency.md says what follows
-// from each fault.
-//
+// The staging device fails under the log's mapping (io/guarded_access.h). Effects of each fault: docs/consistency.md.
 // Bytes that the log cannot store go to the target. Pages that cannot be read back are lost to this process: the rest
 // drains, and the log stays, for a device that comes back.
 #include <new>

@@ -1,5 +1,5 @@
-// durability=node: a commit returns once its bytes are on the device, and nothing leaves the log before the target has
-// it for good.
+// durability=node: a commit returns with its bytes on the device; the log keeps bytes until the target has them for
+// good.
 #include <cerrno>
 
 #include "stage/commit_policy.h"
@@ -18,9 +18,8 @@ Result<std::uint64_t> PowerLossCommits::append(bool closing, Status& failure) {
     return sequence;
 }
 
-// First everything that the commit promises is put on the device, then the record. If the log is empty after that there
-// is no record, and the caller brings the target up to date. `recorded`: recovery would find the record, even if it is
-// not known to be on the device.
+// Syncs what the commit promises, then the record. If the log is empty after that there is no record, and the caller
+// brings the target up to date. `recorded`: recovery would find the record, even if it may not be on the device.
 Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bool& recorded) {
     if (!file_.log->segments().empty() && !file_.log->marker_fits()) {
         const auto room = log_.make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
@@ -48,7 +47,6 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
     return announce_idle();
 }
 
-// Blocks on the device, without the lock. One thread does this at a time.
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
     if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted()) return false;
@@ -63,7 +61,6 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
         outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
     }
     recycling_ = false;
-    // After a failed sync no promise is left to keep, and the room is needed.
     if (outcome || !sync_error_.is_ok())
         for (std::size_t i = 0; i < count; ++i) file_.log->segments().release_oldest();
     file_.outflow.state.arrivals.announce();

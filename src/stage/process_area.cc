@@ -20,8 +20,7 @@ namespace {
 
 // Besides payload, a log has headers, and keeps a 32nd of a segment for commits (log/file_log.cc).
 constexpr std::uint64_t kPayloadPerRest = 16;
-// A process, or all of a node that share a file, take no more than this share of the machine's memory for pages touched
-// ahead.
+// A process, or all of a node that share a file, touch at most this share of the machine's memory ahead.
 constexpr std::uint64_t kReserveMemoryShare = 16;
 // A log in memory takes no more than this share of what the process's control group may use: it is charged to the job.
 constexpr std::uint64_t kLogMemoryShare = 4;
@@ -44,8 +43,6 @@ void ProcessArea::share_reserve(std::uint64_t processes) noexcept {
     const LockGuard opening(opening_);
     if (pool_) pool_->lower_reserve(reserve_bytes(processes));
 }
-
-// ---- whether files are staged --------------------------------------------------------------------------
 
 std::optional<ProcessArea::Obstacle> ProcessArea::obstacle() {
     const LockGuard opening(opening_);
@@ -83,8 +80,6 @@ Result<std::unique_ptr<io::Directory>> ProcessArea::open_for_cache() const {
     return area;
 }
 
-// ---- claims --------------------------------------------------------------------------------------------
-
 std::string ProcessArea::node_name() const {
     const std::string& named = loaded_.options.node;
     if (!named.empty()) return named;
@@ -113,8 +108,6 @@ void ProcessArea::keep_claim(std::shared_ptr<io::Claim> claim) noexcept {
     });
 }
 
-// ---- opening -------------------------------------------------------------------------------------------
-
 void ProcessArea::look() {
     if (std::exchange(tried_, true)) return;
     const Status looked = attempt([&]() NO_THREAD_SAFETY_ANALYSIS { obstacle_ = open(); });
@@ -131,11 +124,9 @@ std::optional<ProcessArea::Obstacle> ProcessArea::open() {
     return made ? std::nullopt : std::optional(Obstacle{ledger::AsideReason::kStagingArea, made});
 }
 
-// With the lock by which others see that this process lives, before there is anything in it that could be taken for a
-// dead one's.
+// The lock that shows others this process's life comes before content that could pass for a dead one's.
 Status ProcessArea::make_living_directory(const area::ProcessIdentity& process) {
-    // A second engine of the process (another libhdf5) takes the next number. A process takes the next one, too, if
-    // another process has just removed its directory.
+    // A second engine (another libhdf5), or a process whose directory was just removed, takes the next number.
     for (unsigned number = 0; number < kDirectoryNumbers; ++number) {
         directory_name_ = fmt::format("{}-{}-{}", process.pid, process.start_ticks, number);
         auto directory = area_->create_directory(directory_name_);
@@ -170,8 +161,7 @@ Status ProcessArea::make_process_directory() {
     ledger::remove_leftovers(*area_);
     FOREBAY_TRY(make_living_directory(process.value()));
     run_.tell_area(::getpid(), directory_->name());
-    // After the directory was made, and before anything is in it (area/registry.h). If it fails, commands have to be
-    // told where to look.
+    // After the directory is made, before anything is in it (area/registry.h). Else commands have to be told the place.
     if (registers_) (void)attempt([&] { (void)area::note_area(loaded_.options, loaded_.options.nls); });
     const Options& options = loaded_.options;
     const bool durable = options.durability == Durability::kNode;
@@ -208,8 +198,6 @@ Status ProcessArea::make_pool(const area::ProcessIdentity& process, std::optiona
     pool_->warm_up();
     return Status::ok();
 }
-
-// ---- leaving -------------------------------------------------------------------------------------------
 
 void ProcessArea::leave() noexcept {
     // Without memory the process leaves a directory in which nothing is staged.

@@ -1,15 +1,12 @@
 // The part of the staging area that belongs to this process and engine. It has a directory, a lock that shows others
-// that the process lives, the pool of log segments, and the ledger.
+// that the process lives, the pool of log segments, and the ledger. The first file that is opened for writing opens it.
+// If that fails, the reason is kept (`Obstacle`), and no file is staged. `leave` removes the directory, unless it holds
+// what recovery needs. A process that dies leaves all of it, unlocked.
 //
-// Opened once, with the first file that is opened for writing. If that fails, the reason is kept (`Obstacle`), and no
-// file is staged. The directory is removed by `leave`, unless it holds what recovery needs. A process that dies leaves
-// all of it, unlocked.
-//
-// Locks: `opening()` serialises opening the area, attaching files (file_table.h) and counting files that are left
-// alone. It is the outermost lock of the engine, and is held while the area, or a target that is attached, is opened.
-// `pool()` and `ledger()` need it until a file is staged, and no lock from then on. `claims_mutex_` is innermost.
-// Thread-safety: every call from any thread. Blocking: calls that take `opening()` block on the staging area, and on
-// the thread that holds it.
+// Locks: `opening()`, the engine's outermost, serialises opening the area, attaching files (file_table.h) and counting
+// files that are left alone. It is held while the area, or a target that is attached, is opened. `pool()` and
+// `ledger()` need it until a file is staged, and no lock from then on. `claims_mutex_` is innermost. Thread-safety:
+// every call from any thread. Calls that take `opening()` block on the staging area, and on the thread that holds it.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +32,7 @@ class ProcessArea {
   public:
     // Returns the directory in which the process makes its own: `forebay-<uid>`.
     using OpenArea = std::function<Result<std::unique_ptr<io::Directory>>()>;
-    // `registers`: the area is where the options say. It is noted for commands (area/registry.h), and other processes
-    // learn of deferred closes in it.
+    // `registers`: the area is where options say, is noted for commands (area/registry.h), and shows deferred closes.
     ProcessArea(const LoadedOptions& loaded, OpenArea open_area, bool registers, const area::RunRecord& run)
         : loaded_(loaded), open_area_(std::move(open_area)), registers_(registers), run_(run) {}
 
@@ -49,8 +45,7 @@ class ProcessArea {
     };
     // Opens the area if need be. Returns none if files can be staged.
     [[nodiscard]] std::optional<Obstacle> obstacle() EXCLUDES(opening());
-    // With option strict: why files cannot be staged, asked before a file is created or truncated. Without it always
-    // ok: `attach` then decides, warns and counts.
+    // With option strict, before a file is created or truncated: why it cannot be staged. Else ok: `attach` decides.
     [[nodiscard]] Status admit() EXCLUDES(opening());
     // Returns the reason why a file may not be staged, or none. Fails with option strict only. Sets `warning` once.
     [[nodiscard]] Result<std::optional<ledger::AsideReason>> decide(std::string& warning) REQUIRES(opening());
@@ -72,10 +67,10 @@ class ProcessArea {
 
     // The name that the processes which share memory with this one have in common: option node, or the machine's boot.
     [[nodiscard]] std::string node_name() const;
-    // Processes that open a file together stage it for themselves. Two such groups would not see each other's bytes,
-    // and the last drain would win. So the drainer of a node claims the file there, before it is written or emptied.
-    // kUnavailable with EBUSY: another process of this node has the claim; the message names it. Other errors: it
-    // cannot be known. Returns null if nothing is staged here.
+    // Groups that each open a file together stage it for themselves. They would not see each other's bytes, and the
+    // last drain would win. So a node's drainer claims the file before it is written or emptied. kUnavailable with
+    // EBUSY: another process of this node, which the message names, has the claim. Others: unknown. Null: nothing is
+    // staged here.
     [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity) EXCLUDES(opening());
     // For a file that this process has closed, and may still write to: the claim ends with this object.
     void keep_claim(std::shared_ptr<io::Claim> claim) noexcept;

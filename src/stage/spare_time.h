@@ -1,12 +1,8 @@
-// Whether staging pays in front of a target that is as fast as the log, such as a page cache.
-//
-// There the drain costs a second copy. That copy is free if it is made while the program does something else, and
-// delays the program if it never does. So a process keeps an account in time. It earns the time that its program spends
-// outside the calls of its files. When bytes are staged, it spends the time that their drain takes. A program that only
-// writes stages nothing more; one that computes between its checkpoints stages as much as can be drained meanwhile.
-//
-// Thread-safe. Calls of several threads at a time make the account coarse, and no more: nothing but speed depends on
-// it.
+// Whether staging pays in front of a target that is as fast as the log, such as a page cache. There the drain costs a
+// second copy: free while the program does something else, and a delay otherwise. So a process keeps an account in
+// time. It earns the time that its program spends outside the calls of its files, and spends the time that the drain of
+// staged bytes takes. A program that only writes stages nothing more; one that computes between its checkpoints stages
+// as much as drains meanwhile. Thread-safe. Concurrent calls make the account coarse: only speed depends on it.
 #pragma once
 
 #include <algorithm>
@@ -41,8 +37,7 @@ class SpareTime {
         }
     }
 
-    // These bytes, too, can be drained in what is left. More than the drain of `most_bytes` takes is never saved: the
-    // log holds no more.
+    // These bytes, too, can drain in the time left. At most the drain of `most_bytes` is saved: the log holds no more.
     [[nodiscard]] bool suffices_for(std::uint64_t bytes, std::uint64_t pace_ns, std::uint64_t most_bytes) noexcept {
         std::int64_t balance = balance_ns_.load(kRelaxed);
         const std::int64_t most = cost(most_bytes, pace_ns);

@@ -1,9 +1,6 @@
-// One open file whose writes are staged: read-your-writes, truncate, commit, drain, close.
-//
-// The HDF5 file driver calls this with byte extents; HDF5 and MPI are unknown here. Every handle of the process on one
-// file (device and inode) shares one `StagedFile`, which `Engine::attach` returns.
-//
-// This class writes, truncates, commits and drains for the program. Its parts:
+// One open file whose writes are staged: read-your-writes, truncate, commit, drain, close. The HDF5 file driver calls
+// this with byte extents; HDF5 and MPI are unknown here. Every handle of the process on one file (device and inode)
+// shares one `StagedFile`, from `Engine::attach`. It writes, truncates, commits and drains for the program. Parts:
 //
 //   FileState         the state of the file, its modes and its locks               stage/file_state.h
 //   StagingLog        segments and the room in them; a fault of the mapping        stage/staging_log.h
@@ -14,9 +11,9 @@
 //   DrainedFile       answers to the outflow, which drains (drain/outflow.h)       stage/drained_file.h
 //
 // Invariant: each byte that the program wrote is in the log and indexed, or in the target, before the write returns.
-// Thread-safety: every call may come from any thread. Blocking: calls that return a Status may wait for room, for the
-// target or for a device. A wait for the target fails with ETIMEDOUT once nothing has reached it for as long as option
-// patience says. Nothing is lost by that, and the call may be made again.
+// Thread-safety: every call from any thread. Calls that return a Status may wait for room, the target or a device. A
+// wait for the target fails with ETIMEDOUT once nothing has reached it for as long as option patience says. Nothing is
+// lost by that, and the call may be made again.
 #pragma once
 
 #include <cstddef>
@@ -53,17 +50,15 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     StagedFile(FileContext& context, FileState::Name name, std::shared_ptr<io::File> target);
     ~StagedFile();
 
-    // Copies the bytes into the staging log; they are the newest content of their places for every later `read` of this
-    // process. Blocks only for room in the staging area (option full). Many small parts of one call share records.
-    // Errors: only those that a direct write would have, as bytes that the log cannot take go to the target. If there
-    // is no room for more, also the kept background error. After such an error, bytes are still taken and kept; commit
-    // and close report it.
+    // Copies the bytes into the staging log; they are the newest content for every later `read` of this process. Many
+    // small parts of one call share records. Blocks only for room (option full). Errors: those of a direct write, as
+    // bytes that the log cannot take go to the target; without room also the kept background error. After that, bytes
+    // are still taken and kept; commit and close report it.
     Status write(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class);
     Status write(std::span<const Part> parts, ByteClass byte_class);
     // Bypasses the log and writes raw data to the target: with several nodes, when other nodes write beside it.
     Status write_bypassing(std::span<const Part> parts);
 
-    // See StagedReader.
     Status read(std::uint64_t offset, io::MutableBytes into);
     Status read(std::span<const ReadPart> parts) { return reader_.read(parts); }
 
@@ -71,9 +66,8 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     Status truncate(std::uint64_t size);
     [[nodiscard]] std::uint64_t size() const;
 
-    // Makes everything written before one consistent state (H5Fflush). After the return, the death of the process loses
-    // nothing of it; it may drain from then on. With option flush=drain, blocks until it has drained. Reports the kept
-    // background error.
+    // Makes everything written before one consistent state (H5Fflush), which the process's death no longer loses, and
+    // which may drain. With option flush=drain, blocks until it has drained. Reports the kept background error.
     Status commit();
 
     // Returns once every staged byte, committed or not, is in the target. Reports the kept background error.
@@ -84,7 +78,6 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     // Syncs the target: drained bytes are on its device.
     Status sync_drained();
 
-    // Writes go to the log.
     [[nodiscard]] bool staged() const;
     [[nodiscard]] ledger::FileCounters counters() const { return ledger::snapshot(*file_.slot); }
     [[nodiscard]] const std::string& path() const noexcept { return file_.name.path; }
@@ -98,7 +91,6 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     [[nodiscard]] GroupMembership& membership() noexcept { return membership_; }
 
   private:
-    // file_write.cc
     enum class Route : std::uint8_t { kLog, kBypass };
     Status write(std::span<const Part> parts, ByteClass byte_class, Route route);
     Status meet_size_limit(std::uint64_t end) REQUIRES(file_.writer);
@@ -112,7 +104,6 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     [[nodiscard]] ByteRange part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept REQUIRES(file_.writer);
     Status bypass_fast(const Part& part) REQUIRES(file_.writer);
 
-    // file_bypass.cc
     // The bytes that a log may have for the place of a bypass.
     enum class Place : std::uint8_t { kPerhapsStaged, kNeverStaged };
     Status write_unstaged(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(file_.writer);

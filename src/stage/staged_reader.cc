@@ -17,7 +17,7 @@ namespace forebay::stage {
 namespace {
 
 // A gap of at most this size between two pieces is read along with them. On a slow target, one more request costs as
-// much as those bytes; in memory, a request costs much less.
+// much as those bytes; in memory, it costs much less.
 constexpr std::uint64_t kReadAlongMax = 64 * 1024, kReadAlongMaxMemory = 4096;
 // Larger pieces are read straight into the caller's buffer; smaller ones together, up to the size of a FUSE request.
 constexpr std::uint64_t kStraightMin = 64 * 1024, kReadTogetherMax = std::uint64_t{1} << 20;
@@ -203,8 +203,8 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
     }
 }
 
-// Ready bytes below the committed end belong to the last commit, as newer ones are held. A counter has the exceptions,
-// and the keeper gets that counter.
+// Ready bytes below the committed end belong to the last commit, as newer ones are held. A counter, which the keeper
+// gets, has the exceptions.
 Status StagedReader::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {

@@ -1,10 +1,8 @@
-// Reads of a staged file: staged bytes on top of the target.
-//
-// A read decides under the file's lock which pieces come from the log and which from the target. It copies and reads
-// without the lock. Meanwhile the segments of a drainer are pinned; a process that does not drain checks after the copy
-// that the segments were not used again, and otherwise starts over. While nothing is staged, a read takes no lock
-// (stage/unstaged_target.h).
-// Thread-safety: all calls from any thread, without a lock. Blocking: all calls read the log and the target.
+// Reads of a staged file: staged bytes on top of the target. A read decides under the file's lock which pieces come
+// from the log and which from the target. It copies and reads without the lock. Meanwhile the segments of a drainer are
+// pinned. A process that does not drain checks after the copy that the segments were not used again, and otherwise
+// starts over. While nothing is staged, a read takes no lock (stage/unstaged_target.h). Thread-safety: all calls from
+// any thread, without a lock. All calls block on the log and the target.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +27,7 @@ class CommitKeeper {
     struct State {
         std::uint64_t size = 0;
         std::uint64_t given_up = 0;   // bytes that ever reached the target before their commit (the counter)
-        // The ranges that the target does not have: they are staged, or read as zeros. Ascending, disjoint, below
-        // `size`.
+        // Ranges that the target lacks: staged, or read as zeros. Ascending, disjoint, below `size`.
         std::vector<ByteRange> elsewhere;
     };
     virtual ~CommitKeeper() = default;
@@ -51,8 +48,7 @@ class StagedReader {
     StagedReader(FileState& file, StagingLog& log) noexcept : file_(file), log_(log) {}
 
     // Fills the parts, in any order, with the newest content; beyond the end of the file with zeros, as HDF5 expects of
-    // a driver. Pieces that lie near each other in the target are read together, and if the target is slow, several at
-    // a time.
+    // a driver. Pieces near each other in the target are read together, and several at a time if it is slow.
     Status read(std::span<const ReadPart> parts);
     // Gives the state of the last commit to `keeper`, whatever was written since. kUnavailable: that state is not
     // known, as writes bypass the log, or other processes write the file too.

@@ -18,8 +18,6 @@ constexpr std::size_t kCompactFrom = 4;
 
 }   // namespace
 
-// ---- opening and leaving ---------------------------------------------------------------------------
-
 void StagingLog::open(const log::Birth& born) {
     file_.mutex().assert_held();
     const FileState::Name& name = file_.name;
@@ -66,8 +64,6 @@ Status StagingLog::drain_and_release() {
     return file_.commits->log_given_back();
 }
 
-// ---- room ------------------------------------------------------------------------------------------
-
 Status StagingLog::append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     file_.writer.assert_held();
     const bool cut = kind == log::RecordKind::kTruncate && argument < file_.sizes.logical;
@@ -104,8 +100,7 @@ bool StagingLog::adopt_first_segment() {
     return adopt(std::exchange(first_segment_, nullptr));
 }
 
-// When the job ends soon, some staged bytes drain before more are staged. That never fails a write, and bytes that wait
-// for a commit are not waited for.
+// When the job ends soon, bytes drain before more are staged. Never fails a write, nor waits for uncommitted bytes.
 void StagingLog::await_deadline(log::SegmentPool::Take take) {
     if (take == log::SegmentPool::Take::kWarm) return;
     log::SegmentPool& pool = *file_.context.pool();
@@ -235,8 +230,7 @@ void StagingLog::compact() {
                 needed += log::record_bytes(1, extent.range.size());
             }
             if (held_bytes != oldest.live_bytes || needed > file_.log->room(true)) return;
-            // Another file that needs room may make them drain meanwhile. So the bytes stay in place while they are
-            // copied, and only those that are still held move.
+            // Another file that needs room may let them drain meanwhile: they stay in place, and only held ones move.
             source = &oldest;
             file_.bytes.index().pin(index::StagedPlace{source}.keeper());
         }
@@ -295,8 +289,6 @@ Status StagingLog::make_marker_room() {
     }
     return Status::ok();
 }
-
-// ---- draining --------------------------------------------------------------------------------------
 
 bool StagingLog::recycle(bool newest_too) {
     file_.mutex().assert_held();

@@ -51,8 +51,6 @@ std::string told(const AsyncCounters& counters) {
 
 }   // namespace
 
-// ---- counting ------------------------------------------------------------------------------------------
-
 void Statistics::tell_began() noexcept {
     if (std::exchange(began_, true)) return;
     run_.tell_began(::getpid(), tally_);
@@ -69,8 +67,6 @@ void Statistics::tell_closed(const ledger::FileCounters& counters) {
     tell_line(fmt::format(R"({{"file":{}}})", ledger::to_json(counters)));
     tally_.tally().files_written.fetch_sub(1, std::memory_order_relaxed);
 }
-
-// ---- telling -------------------------------------------------------------------------------------------
 
 void Statistics::warn_by(Warn warn) {
     const LockGuard lock(warn_mutex_);

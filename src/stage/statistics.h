@@ -1,14 +1,10 @@
 // Counts and tells for an engine: the counters of the process, its lines of statistics (docs/statistics.md), and
-// warnings to the user.
-//
-// The counters are in the ledger, for `forebay status`, in the tally of the process, for its `forebay run`, and in
-// `ProcessCounters`, for the line of the process. Lines go to the file of option `stats` and to the records of
-// `forebay run`. Best effort: a program never fails as statistics cannot be written. After a crash the lines are
-// missing; ledger and tally stay.
-//
-// Locks: `warn_mutex_` is innermost, and not held while the user is told. `tell_began`, `count_opened` and
-// `count_aside` are called under ProcessArea::opening(), as opening the area moves the ledger. Thread-safety: otherwise
-// every call from any thread. Blocking: `tell`, `tell_closed` and `tell_began` append to files.
+// warnings to the user. Counters are in the ledger (`forebay status`), in the tally of the process (its `forebay run`),
+// and in `ProcessCounters` (the line of the process). Lines go to the file of option `stats` and to the records of
+// `forebay run`. Best effort: a program never fails because of statistics. After a crash the lines are missing; ledger
+// and tally stay. Locks: `warn_mutex_` is innermost, and not held while the user is told. `tell_began`, `count_opened`
+// and `count_aside` are called under ProcessArea::opening(), as opening the area moves the ledger. Thread-safety:
+// otherwise every call from any thread. `tell`, `tell_closed` and `tell_began` append to files.
 #pragma once
 
 #include <array>
@@ -49,7 +45,6 @@ class Statistics {
     void tell_began() noexcept;
     void count_opened() noexcept { add(&ledger::LedgerHeader::files_opened, &area::RunTally::files_opened); }
     void count_staged() noexcept { add(&ledger::LedgerHeader::files_staged, &area::RunTally::files_staged); }
-    // A file is not staged.
     void count_aside(ledger::AsideReason reason) noexcept;
     // A file that was counted as staged is not, before anything was.
     void count_never_staged() noexcept { add(&ledger::LedgerHeader::files_staged, &area::RunTally::files_staged, -1); }
@@ -57,15 +52,12 @@ class Statistics {
     // A file is not written any more: tells its line, and counts it.
     void tell_closed(const ledger::FileCounters& counters);
 
-    // The files that are open and read through the read cache.
     using Reads = std::span<const std::shared_ptr<cache::CachedFile>>;
-    // The line of the process as it would be now.
     [[nodiscard]] std::string line(Reads open);
     // Tells the line of the process, and one for each file that was read through the read cache.
     void tell(Reads open);
 
-    // `warn` tells the user what no call of the program has to do with. It is called from any thread. Set it before the
-    // first file is attached.
+    // `warn` shows the user events that concern no call of the program, from any thread. Set it before any attach.
     using Warn = std::function<void(const std::string& message)>;
     void warn_by(Warn warn);
     void warn(const std::string& message);

@@ -1,8 +1,6 @@
-// The target of a file of which nothing is staged, for reads that take no lock.
-//
-// The holder of the file's lock offers the target while reads may go straight to it, and withdraws it before that ends.
-// A read that has begun goes on; the target that it reads stays until it has ended, also where another one has taken
-// its place. Thread-safety: `Use` from any thread, without the lock; everything else under it.
+// The target of a file of which nothing is staged, for reads that take no lock. The holder of the file's lock offers it
+// while reads may go straight to it, and withdraws it before that ends. A read that has begun goes on, and its target
+// stays until then, even if replaced. Thread-safety: `Use` from any thread, without the lock; everything else under it.
 #pragma once
 
 #include <atomic>
@@ -47,8 +45,7 @@ class UnstagedTarget {
         if (offered_.load(std::memory_order_relaxed) != target) offered_.store(target);
     }
     void withdraw() noexcept { offer(nullptr); }
-    // Puts another target in the place of `target`, which stays for as long as anybody reads it. May throw
-    // std::bad_alloc, and then has done nothing but withdraw it.
+    // Replaces `target`, which stays while it is read. May throw std::bad_alloc; then `target` is only withdrawn.
     void replace(std::shared_ptr<io::File>& target, std::shared_ptr<io::File> by) {
         withdraw();
         replaced_.push_back(target);

@@ -49,8 +49,6 @@ Engine::Core::Core(Limits limits) : limits_(std::move(limits)) {
     sections_.emplace_back();
 }
 
-// ---- Running ---------------------------------------------------------------------------------------
-
 bool Engine::Core::fits_locked(const Task::Node& node) const noexcept {
     if (node.bytes == 0 || charged_ == 0) return true;
     return running_bytes_ <= limits_.budget_bytes && node.bytes <= limits_.budget_bytes - running_bytes_;
@@ -150,7 +148,7 @@ bool Engine::Core::start_thread_locked() {
         left_.reserve(threads_.size() + 1);
         threads_.push_back(limits_.start_thread([this] { serve(); }));
     } catch (const std::system_error&) {
-        return false;   // fewer threads do the same work
+        return false;
     } catch (const std::bad_alloc&) {
         return false;
     }
@@ -162,8 +160,6 @@ bool Engine::Core::called_by_task_locked() const noexcept {
     return std::any_of(running_.begin(), running_.end(),
                        [self = std::this_thread::get_id()](const NodePtr& node) { return node->runner == self; });
 }
-
-// ---- Calls -----------------------------------------------------------------------------------------
 
 void Engine::Core::begin_stop() {
     Ended ended;

@@ -1,24 +1,16 @@
-// Runs tasks in the background, each after its parents, in a bounded number of threads.
+// Runs tasks in the background, each after its parents, in a bounded number of threads. Tasks and their parents form a
+// directed acyclic graph. Source: the Asynchronous Execution Engine (AXE) of the Exascale FastForward stack, in section
+// III-C of "Compactor: Optimization Framework at Staging I/O nodes".
 //
-// Source: the Asynchronous Execution Engine (AXE) of the Exascale FastForward stack, in section III-C of "Compactor:
-// Optimization Framework at Staging I/O nodes". Tasks and their parents form a directed acyclic graph.
-//
-// Order. A task begins after
-//   all of its `parents` are done,
-//   one of its `sufficient_parents`, if it has any, is done, and
-//   every barrier task submitted before it has ended.
-// A barrier task begins after every task submitted before it has ended. Tasks that may begin do so in the order in
-// which they became free to, byte budgets aside. Ended means done or canceled. A failed task is done: its children run,
-// and read its status through their handles. Parents exist before their children, so there are no cycles.
-//
+// Order. A task begins after all of its `parents` are done, one of its `sufficient_parents`, if it has any, is done,
+// and every barrier task submitted before it has ended. A barrier task begins after every task submitted before it has
+// ended. Tasks that may begin do so in the order in which they became free to, byte budgets aside. Ended means done or
+// canceled. A failed task is done: its children run, and read its status through their handles.
 // Cancel. A canceled task has not begun and never runs. Canceling it also cancels tasks whose condition can no longer
 // come true: those that name it among `parents`, those whose `sufficient_parents` are all canceled, and their children.
 // A barrier counts a canceled task as ended. A canceled barrier task still orders the tasks before and after it.
-//
 // Byte budget. Running tasks together carry at most `budget_bytes`. A task that carries more runs while no other task
 // with bytes does. No task with bytes overtakes one that does not fit; tasks without bytes do.
-//
-// States and their invariants
 //
 //   waiting ---> scheduled ---> running ---> done
 //      |             |
@@ -28,18 +20,15 @@
 //      lacks only a thread or the budget.
 //   2. The tasks between two barriers are a section. Only tasks of the oldest section are scheduled or running, and its
 //      barrier task only once the others have ended.
-//   3. running bytes <= budget_bytes, or exactly one task with bytes runs.
-//   4. If a task may begin, then a thread is about to look for it, or the most threads allowed run tasks, or no
+//   3. If a task may begin, then a thread is about to look for it, or the most threads allowed run tasks, or no
 //      further thread could be started.
-//   5. The engine holds a task until it ends. The engine destroys the function before a task is done, and right after
+//   4. The engine holds a task until it ends. The engine destroys the function before a task is done, and right after
 //      a task is canceled. Handles keep the rest.
 //
 // Threads. The engine starts a thread when more tasks may begin than threads are free. A thread without work sleeps on
 // a condition variable and ends after `idle_max`. If no thread can be started, `submit` reports that, and the callers
-// of `wait` run the tasks, with the same order and budget.
-//
-// Thread-safe, except construction, destruction and forget_threads. No lock is held while a task's function is called
-// or destroyed.
+// of `wait` run the tasks, with the same order and budget. Thread-safe, except construction, destruction and
+// forget_threads. No lock is held while a task's function is called or destroyed.
 #pragma once
 
 #include <chrono>
@@ -87,7 +76,7 @@ struct Request {
     std::function<Status()> run;
     std::uint64_t bytes = 0;
     std::span<const Task> parents = {};
-    std::span<const Task> sufficient_parents = {};   // one is enough
+    std::span<const Task> sufficient_parents = {};
     bool barrier = false;
 };
 
@@ -117,8 +106,7 @@ class Engine {
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    // Never waits for a task. Cancels the task at once if a necessary parent was canceled. After std::bad_alloc nothing
-    // was submitted.
+    // Never waits for a task. Cancels it at once if a necessary parent was canceled. std::bad_alloc: not submitted.
     Submitted submit(Request request);
 
     // Returns true if the task is canceled, now or before; false if it runs or is done.
@@ -127,12 +115,11 @@ class Engine {
     // Blocks until the task has ended; returns its status. kInvalidArgument: the task is not of this engine, or the
     // caller is a task of this engine and the awaited one has not ended. Name it as a parent instead.
     Status wait(const Task& task);
-    // Blocks until no task is left, including those submitted during the wait. Errors as in `wait`; the tasks' statuses
-    // are not returned.
+    // Blocks until no task is left, later ones included. Errors as in `wait`; the tasks' statuses are not returned.
     Status wait_all();
 
-    // Adds a thread beyond the limit if tasks could begin but all threads run tasks that may never end. Returns false
-    // if no task could begin.
+    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever. False: none
+    // could.
     bool assist();
 
     // Raises the limit of threads to `threads`, if that is more.

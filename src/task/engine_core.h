@@ -1,8 +1,6 @@
-// The state of an engine: its tasks, sections, byte budget and threads.
-//
-// engine_graph.cc keeps the graph and propagates the end of a task. engine.cc runs tasks in threads and implements the
-// engine's calls. Internal to these two files. Blocking: `wait`, `stop` and the destructor only.
-// Thread-safety: `mutex_` guards all members; callers of functions that end in `_locked` hold it.
+// The state of an engine: its tasks, sections, byte budget and threads. Internal to engine_graph.cc, which keeps the
+// graph and propagates the end of a task, and to engine.cc, which runs tasks and implements the engine's calls. Only
+// `wait`, `stop` and the destructor block. `mutex_` guards all members; callers of `…_locked` functions hold it.
 #pragma once
 
 #include <chrono>
@@ -47,7 +45,6 @@ class Engine::Core {
     void leave_locked();
     void begin_stop();
 
-    // Links and states: engine_graph.cc
     static void wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wait wait);
     void link_locked(Task::Node& node, const Request& request);
     void place_locked(Task::Node& node, Nodes& list);
@@ -59,7 +56,6 @@ class Engine::Core {
     void settle_locked(Ended& ended);
     void open_sections_locked();
 
-    // Running: engine.cc
     [[nodiscard]] bool fits_locked(const Task::Node& node) const noexcept;
     [[nodiscard]] bool must_hold_back_locked(const Task::Node& node) const noexcept;
     [[nodiscard]] std::size_t takeable_locked() const noexcept;

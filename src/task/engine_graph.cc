@@ -63,7 +63,7 @@ void Engine::Core::schedule_locked(Task::Node& node) {
 }
 
 void Engine::Core::satisfied_locked(Task::Node& child, Wait wait) {
-    if (wait == Wait::kSufficientParent)   // one is enough
+    if (wait == Wait::kSufficientParent)
         for (Edge& edge : child.parent_edges())
             if (edge.wait == Wait::kSufficientParent) edge.leave();
     if (--child.missing == 0) schedule_locked(child);
@@ -110,8 +110,7 @@ void Engine::Core::settle_locked(Ended& ended) {
     if (awaited || (unfinished_ == 0 && all_waiters_ > 0)) ended_.notify_all();
 }
 
-// Schedules the barrier task of the oldest section once its other tasks have ended, and opens the next section once the
-// barrier task has ended.
+// The oldest section's barrier task is scheduled after its other tasks, and opens the next section at its end.
 void Engine::Core::open_sections_locked() {
     for (;;) {
         Section& oldest = sections_.front();

@@ -1,7 +1,6 @@
-// The graph of tasks in memory: a node for each task, and rings of edges from a parent to its children.
-//
-// Internal to the room. Ownership: the engine's lists and the handles share a node, and a node owns its edges. Nothing
-// blocks. Thread-safety: the engine's lock guards everything except `Task::Node::state`.
+// The graph of tasks in memory, internal: a node for each task, and rings of edges from a parent to its children. The
+// engine's lists and handles share a node, which owns its edges. The engine's lock guards all but `state`. Nothing
+// blocks.
 #pragma once
 
 #include <atomic>
@@ -63,7 +62,6 @@ struct Section {
     Link gated;                      // edges of this section's tasks, until the section is the oldest one
 };
 
-// The engine's lock guards all members that change, except `state`.
 struct Task::Node {
     const Engine::Core* engine = nullptr;   // compared only: handles may outlive the engine
     std::function<Status()> run;

@@ -35,8 +35,8 @@ struct CacheServers::Session {
     std::unique_ptr<Connection> connection;
     std::uint64_t requests = 1;   // HELLO
     std::uint64_t file = 0;       // open in this session; 0: none
-    std::string replica;          // the server's replica of it
-    bool used = false;            // it has answered before
+    std::string replica;
+    bool used = false;   // it has answered before
     ~Session() {
         if (connection != nullptr) connection->socket().shut_down();   // a forked child may have it, too
     }
@@ -48,7 +48,7 @@ struct CacheServers::Pool {
         std::vector<std::unique_ptr<Session>> idle;
         std::size_t open = 0;   // idle and busy ones
         std::uint64_t not_before_ns = 0, pause_ns = 0;
-        std::uint64_t failed_ns = 0;   // time of the last failure
+        std::uint64_t failed_ns = 0;
         std::optional<io::Address> address;
     };
     explicit Pool(std::size_t servers) : lines(servers) {}
@@ -104,7 +104,6 @@ CacheServers::CacheServers(std::vector<std::string> names, std::string key_file,
       own_(own),
       pool_(new Pool(names_.size())) {}
 
-// A forked child does not delete its parent's pool.
 CacheServers::~CacheServers() {
     if (Pool* const last = pool_.load(); last->forks == io::forks_so_far()) delete last;
 }
@@ -156,7 +155,6 @@ Status CacheServers::connect(Pool& pool, std::size_t server, std::unique_ptr<Ses
     return Status::ok();
 }
 
-// `fresh` asks for an unused connection.
 CacheServers::Answer CacheServers::take(Pool& pool, std::size_t server, const File& file, bool fresh,
                                         std::unique_ptr<Session>& taken) {
     Pool::Line& line = pool.lines[server];
@@ -285,8 +283,7 @@ class ServerPeers final : public cache::Peers {
 
     bool usable() noexcept override { return true; }
     std::uint64_t piece_bytes() const noexcept override { return cache::kBlockBytes; }
-    // One node is the home of each stripe, and reads it from the file. Two nodes with larger claims would each have a
-    // part of the other's, and wait for each other.
+    // A stripe's home reads it from the file. With larger claims, two nodes would wait for parts of each other's.
     std::uint64_t claim_within() const noexcept override { return kHomeStripeBytes; }
     std::uint64_t first_byte() const noexcept override { return first_byte_; }
     // Each node asks for the whole file, and the homes read it.
@@ -351,7 +348,7 @@ class ServerPeers final : public cache::Peers {
     const std::uint64_t forks_ = io::forks_so_far();
     CacheServers::File file_;
     std::uint64_t first_byte_ = 0;
-    std::vector<State> states_;   // by server
+    std::vector<State> states_;
 };
 
 }   // namespace

@@ -1,12 +1,9 @@
 // The staging servers of all nodes, as peers of the read cache (option read_cache_servers; docs/protocol.md, "Peers of
-// the read cache"). This process reads from each server the parts of files that its node is the home of.
-//
-// A thread uses a connection alone: an idle one, or a new one, at most kConnectionsMax to each server. After a server
-// is missing, silent or hangs up, no thread asks it for a time. That time grows with each failure, and is at least
-// eight times the cost of the failure.
-//
-// Ownership: the connections, until destruction. Thread-safety: all calls from any thread, also in a forked child,
-// which makes connections of its own and leaves its parent's alone. Blocking: as each call says. No threads.
+// the read cache"). This process reads from each server the parts of files that its node is the home of. A thread uses
+// a connection alone: an idle one, or a new one, at most kConnectionsMax to each server. A server that is missing,
+// silent or hangs up is not asked for a time. That time grows with each failure, and is at least eight times the
+// failure's cost. Owns the connections until destruction. Thread-safety: all calls from any thread, also in a forked
+// child, which makes connections of its own and leaves its parent's alone. Blocking: as each call says. No threads.
 #pragma once
 
 #include <atomic>
@@ -60,8 +57,8 @@ class CacheServers {
     [[nodiscard]] std::optional<std::size_t> own() const noexcept { return own_; }
 
     struct File {
-        std::uint64_t id = 0;   // new_id()
-        Open open;              // the connection decides about its device and birth time
+        std::uint64_t id = 0;
+        Open open;   // the connection decides about its device and birth time
     };
     [[nodiscard]] std::uint64_t new_id() noexcept { return ++ids_; }
 
@@ -72,9 +69,8 @@ class CacheServers {
         kFailed,     // it is missing, silent, or has hung up
         kNotAsked,   // it is in its pause after a failure, or all connections are in use for too long
     };
-    // Fills `into` from `offset` on. `own` is the label of a replica, or empty; a server with the same replica does not
-    // read. Blocks for name lookups, and within the bounds for a free connection, a new one and each answer (one per
-    // MiB).
+    // Fills `into` from `offset` on. `own` is a replica's label, or empty; a server with the same replica does not
+    // read. Blocks for name lookups, and within the bounds for a free connection, a new one and each answer (1 MiB).
     [[nodiscard]] Answer read(std::size_t server, const File& file, const std::string& own, std::uint64_t offset,
                               io::MutableBytes into);
 

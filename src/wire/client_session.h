@@ -22,10 +22,9 @@ struct ClientSession {
 };
 
 // Passes on the server's refusals. kNotFound: no server listens there. kPermissionDenied: the server belongs to another
-// user. kUnavailable: it does not answer, or this machine cannot prove its identity to another machine. `unanswered`
-// becomes true if OPEN was sent and not refused: the server may carry it out at an unknown time. `locked` is the
-// descriptor by which this process has the file locked, or will have; a server on this machine keeps that lock
-// (io/handed_lock.h).
+// user. kUnavailable: it does not answer, or this machine cannot prove its identity. `unanswered` becomes true if OPEN
+// was sent and not refused: the server may carry it out at an unknown time. `locked`: the descriptor by which this
+// process has, or will have, the file locked; a server on this machine keeps that lock (io/handed_lock.h).
 [[nodiscard]] Result<ClientSession> open_session(const io::Address& server, std::uint64_t patience_s,
                                                  const Open& message, bool* unanswered = nullptr,
                                                  const std::shared_ptr<io::Descriptor>& locked = nullptr);

@@ -1,5 +1,4 @@
-// The stream of commits of a file that a client of a staging server writes (docs/protocol.md). Ownership: one
-// connection. Thread-safety: one thread at a time. Blocking: as each call says.
+// The commits of a file that a client of a staging server writes (docs/protocol.md). One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Frames on a socket, for both sides: a client asks, a server answers. Thread-safety: one thread at a time. Blocking:
-// until the frame is sent or received, or the socket's patience is over.
+// Frames on a socket: a client asks, a server answers. One thread at a time. Blocks, within the socket's patience.
 #pragma once
 
 #include <memory>
@@ -36,13 +35,11 @@ class Connection {
         Header header;
         io::Bytes payload;   // valid until the next frame is received
     };
-    // Receives a frame. The bytes of a DATA with the size of `into` go there. kCorrupt: the frame is malformed, or its
-    // seal does not match; the connection is unusable then. kNotFound: the other side closed the connection between two
-    // frames.
+    // Receives a frame. The bytes of a DATA with the size of `into` go there. kCorrupt: it is malformed, or its seal
+    // does not match; the connection is then unusable. kNotFound: the other side closed the connection between frames.
     [[nodiscard]] Result<Frame> receive(io::MutableBytes into = {});
 
-    // Sends a request with the descriptor `passed` (-1: none) of this side, through a Unix socket. The other side gets
-    // a number of its own for the same open file (`take_passed`).
+    // Sends a request with the descriptor `passed` (-1: none) through a Unix socket, for the peer's `take_passed`.
     [[nodiscard]] Status send_with(Type type, std::uint64_t request, io::Bytes payload, int passed);
     // Returns the descriptor of the last EXPOSE or OPEN, which the caller then owns, or -1.
     [[nodiscard]] int take_passed() noexcept { return passed_.take(); }
@@ -75,7 +72,7 @@ class Connection {
 
       private:
         int number_ = -1;
-    } passed_;   // of an EXPOSE, or an OPEN
+    } passed_;
     bool passes_over_working_ = false;
     Payload buffer_;   // as long as the longest payload so far
 };

@@ -1,9 +1,7 @@
-// Memory of a client that its server uses too, in places of kDataMax bytes (docs/protocol.md, "Exposed memory").
-//
-// A request takes a place, and its answer gives it back. Answers have the order of their requests, so places come back
-// in order. The first places are used while they are free, so that they stay in the processor's cache. Invariant: the
-// used places are the `used_` ones from `oldest_` on, counted cyclically. Ownership: the memory. Thread-safety: one
-// thread at a time. No call blocks.
+// Memory of a client that its server uses too, in places of kDataMax bytes (docs/protocol.md, "Exposed memory"). A
+// request takes a place, and its answer gives it back; answers have the order of requests. The first places are used
+// while free, so that they stay in the processor's cache. Invariant: the used places are the `used_` ones from
+// `oldest_` on, counted cyclically. Owns the memory. Thread-safety: one thread at a time. No call blocks.
 #pragma once
 
 #include <cstddef>

@@ -48,7 +48,7 @@ class Failover {
   private:
     const Setup setup_;
     const std::string server_;
-    std::string log_;   // directory of the last server's log
+    std::string log_;
     bool log_seen_ = false;
 };
 

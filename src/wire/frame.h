@@ -1,8 +1,6 @@
-// Frames between a program and a staging server (docs/protocol.md): encoding, and parsing of untrusted bytes.
-//
-// Parsers read only their argument, allocate no memory that depends on a number in it, and refuse everything that the
-// document does not allow. kCorrupt: malformed. Results of parsers point into their argument. Thread-safety: pure
-// functions. No call blocks.
+// Frames between a program and a staging server (docs/protocol.md): encoding, and parsing of untrusted bytes. Parsers
+// read only their argument, allocate no memory that depends on a number in it, and refuse all that the document does
+// not allow (kCorrupt). Results of parsers point into their argument. Pure functions. No call blocks.
 #pragma once
 
 #include <array>
@@ -79,7 +77,7 @@ struct Welcome {
 // The purpose of an open. kRead: the file's last commit. kReadCached: the file, through the server's cache.
 enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
 struct Open {
-    bool empty = false;    // the server empties the file
+    bool empty = false;
     bool locked = false;   // the client has it locked, as HDF5 locks a file that it writes
     io::Identity identity;
     std::string path;
@@ -123,8 +121,8 @@ struct ReadExposed {
 struct Commit {
     std::uint64_t number = 0;    // 1, 2, … since the open for writing
     std::uint64_t time_ns = 0;   // since 1970
-    std::uint64_t size = 0;      // of the file
-    std::uint64_t bytes = 0;     // written since the previous commit
+    std::uint64_t size = 0;
+    std::uint64_t bytes = 0;   // written since the previous commit
 };
 struct Commits {
     enum class Writer : std::uint32_t { kWrites, kClosed, kGone };

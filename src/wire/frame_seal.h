@@ -1,9 +1,7 @@
-// A seal on each frame of one direction. It reveals each change, repetition, loss or addition of a frame on the way.
-//
-// The seal is Poly1305 over header and payload, with a key of its own for each frame. That key is the first 32 bytes of
-// ChaCha20 with the direction's key, and the frame's number as the nonce. Frames are not encrypted. libsodium does the
-// arithmetic; the first sealed connection loads it. Source: RFC 8439, sections 2.5 and 2.6. Thread-safety: one thread
-// at a time. No call blocks.
+// A seal on each frame of one direction, which reveals each change, repetition, loss or addition on the way: Poly1305
+// over header and payload. A frame's key is the first 32 bytes of ChaCha20 with the direction's key, and the frame's
+// number as the nonce. Frames are not encrypted. libsodium does the arithmetic; the first sealed connection loads it.
+// Source: RFC 8439, sections 2.5 and 2.6. Thread-safety: one thread at a time. No call blocks.
 #pragma once
 
 #include <array>
@@ -32,14 +30,13 @@ class FrameSeal {
     std::uint64_t frames_ = 0;
 };
 
-// Derives a key for each direction from the shared key and random bytes of each side (BLAKE2b, RFC 7693). Returns
-// kUnavailable if this machine lacks libsodium.
+// Derives a key per direction from the shared one and random bytes of both sides (BLAKE2b, RFC 7693). kUnavailable: no
+// libsodium on this machine.
 struct SealKeys {
     SealKey to_server, to_client;
 };
 [[nodiscard]] Result<SealKeys> derive_keys(const SealKey& shared, const SealKey& of_client, const SealKey& of_server);
 
-// Returns unpredictable random bytes.
 [[nodiscard]] Result<SealKey> new_secret();
 
 }   // namespace forebay::wire

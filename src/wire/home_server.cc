@@ -10,8 +10,7 @@ namespace forebay::wire {
 
 namespace {
 
-// Rendezvous hashing: the home is the server whose hash together with `thing` is the highest. (Thaler, Ravishankar: "A
-// name-based mapping scheme for rendezvous", 1996.)
+// Rendezvous hashing (Thaler, Ravishankar: "A name-based mapping scheme for rendezvous", 1996): the highest hash wins.
 std::size_t home_of(std::span<const std::string> servers, const std::string& thing) {
     std::size_t home = 0;
     std::uint64_t highest = 0;

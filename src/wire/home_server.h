@@ -1,7 +1,5 @@
-// The home of a file, or of a stripe of it, among several staging servers (docs/protocol.md, "Several servers").
-//
-// All processes with the same list of servers find the same home, in any order of the list. A new server moves only its
-// own part. Thread-safety: pure functions. No call blocks.
+// The home of a file, or a stripe, among several staging servers (docs/protocol.md, "Several servers"): equal for all
+// processes with the same servers, in any order. A new server moves only its own part. Pure functions. No call blocks.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +16,6 @@ namespace forebay::wire {
 [[nodiscard]] Result<std::string> home_server(const std::string& servers, std::uint64_t inode);
 // Returns the addresses in their order. Returns kInvalidArgument if one is empty or repeated.
 [[nodiscard]] Result<std::vector<std::string>> server_names(const std::string& servers);
-// Returns the index of the stripe's home in `servers`.
 [[nodiscard]] std::size_t home_of_stripe(const std::vector<std::string>& servers, std::uint64_t inode,
                                          std::uint64_t stripe);
 

@@ -29,7 +29,6 @@ std::string_view text_of(const Getenv& getenv, const char* name) {
     return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-// An unset variable counts as 0.
 Result<std::size_t> number_of(const Getenv& getenv, const char* name) {
     const std::string_view text = text_of(getenv, name);
     if (text.empty()) return std::size_t{0};

@@ -1,8 +1,7 @@
-// A job of torchrun, and the folder through which its nodes find peers (docs/read-cache.md, "In a job").
-//
-// The folder has the job's key, and a file for each node that has had a peer. All files belong to this user, and give
-// no rights to others; other files are refused, and so is malformed content. A file gets its name when it is complete.
-// Thread-safety: all calls from any thread. Blocks on the folder's file system, except `find_job`.
+// A job of torchrun, and the folder through which its nodes find peers (docs/read-cache.md, "In a job"). It has the
+// job's key, and a file for each node that has had a peer. Files that are not this user's alone, or malformed, are
+// refused. A file gets its name when it is complete. Thread-safety: all calls from any thread. Blocks on files, but for
+// `find_job`.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +23,7 @@ struct Job {
     std::string master;               // MASTER_ADDR:MASTER_PORT
     std::size_t nodes = 0, own = 0;   // number of nodes, and the number of this process's node
 };
-// Returns nothing if the environment is not that of a job, or if the job has one node. Returns kInvalidArgument if a
-// variable has a value that torchrun does not give it.
+// Returns nothing without a job's environment, or if the job has one node. kInvalidArgument: a value is not torchrun's.
 [[nodiscard]] Result<std::optional<Job>> find_job(const Getenv& getenv);
 
 struct NodePeer {
@@ -39,9 +37,8 @@ struct NodePeer {
 
 class JobFolder {
   public:
-    // Opens the job's folder in `folder`, and makes it with a key if it is missing. kPermissionDenied: it belongs to
-    // another user, or others have rights to it. kUnavailable: this machine lacks libsodium. Others: it cannot be made,
-    // or read.
+    // Opens the job's folder in `folder`, and makes a missing one with a key. kPermissionDenied: another user's, or
+    // others have rights to it. kUnavailable: this machine lacks libsodium. Others: it cannot be made, or read.
     [[nodiscard]] static Result<std::shared_ptr<JobFolder>> open(const std::string& folder, const Job& job);
 
     [[nodiscard]] std::string key_file() const;

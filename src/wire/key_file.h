@@ -1,7 +1,5 @@
-// The key that staging servers and programs on several machines share: a file that only its user can read.
-//
-// The file has 64 hexadecimal digits and a line feed. Its owner is the user of this process, and its mode gives no
-// rights to other users. Thread-safety: pure functions. Blocks on the file system.
+// The key that staging servers and programs on several machines share: a file of 64 hexadecimal digits and a line feed,
+// of this process's user, without rights for others. Pure functions. Blocks on the file system.
 #pragma once
 
 #include <string>

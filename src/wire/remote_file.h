@@ -1,23 +1,20 @@
-// A file that a staging server stages for this process, behind the seam of io/file.h (docs/protocol.md).
-//
-// Small writes are gathered and sent in batches. A write returns before the server has answered (requests.h). Reads,
-// commits and the close wait for the answers to all earlier writes. After a successful `close`, reads go to the file.
+// A file that a staging server stages for this process, behind the seam of io/file.h (docs/protocol.md). Small writes
+// are gathered and sent in batches. A write returns before the server has answered (requests.h). Reads, commits and the
+// close wait for the answers to all earlier writes. After a successful `close`, reads go to the file.
 //
 // If the connection is lost, the client continues with a server that restarts at the same address (failover.h). That
 // server brings the file to its last commit, and the client sends the writes since then again (replay.h). If no server
 // comes, the client brings the file to its last commit and then writes the file itself. If neither is possible, every
-// later call fails, because the lost server's log may have newer bytes than the file.
-//
-// A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all its writes. It
-// reads through the server, because other members may have written the bytes. A team does not fail over.
+// later call fails, because the lost server's log may have newer bytes than the file. A member of a team
+// (docs/protocol.md, "Teams") waits at the end of each call until the server has all its writes. It reads through the
+// server, because other members may have written the bytes. A team does not fail over.
 //
 // If the server refuses a write, the next call that is not a read returns the failure, and so do each later commit and
 // the close. Other writes and all reads continue. After a failed close the connection stays, staged bytes can be read,
-// and the server writes to the file only while the caller's lock covers it.
-//
-// Ownership: one connection, closed at destruction. Thread-safety: as io::File; calls take turns. Blocking: all calls.
-// A call fails if no byte reaches the file for the patience and half a minute, or if a server that restarts does not
-// answer within the patience. In a forked child reads, writes and commits fail. No threads.
+// and the server writes to the file only while the caller's lock covers it. Owns one connection. Thread-safety: as
+// io::File; calls take turns. All calls block. A call fails if no byte reaches the file for the patience and half a
+// minute, or if a server that restarts does not answer within the patience. In a forked child reads, writes and commits
+// fail. No threads.
 #pragma once
 
 #include <sys/types.h>
@@ -42,9 +39,9 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     struct Setup {
         Failover::Setup server;
         std::unique_ptr<io::File> file;   // the file itself, open for writing
-        bool empty = false;               // the server empties the file
-        bool locked = false;              // the client has the file locked, as HDF5 does
-        Open::Team team{};                // the clients that write the file together, with this one
+        bool empty = false;
+        bool locked = false;   // the client has the file locked, as HDF5 does
+        Open::Team team{};     // the clients that write the file together, with this one
         // Output, after a failure: the server may still open the file, and empty it.
         bool unanswered = false;
     };
@@ -116,7 +113,7 @@ class RemoteFile final : public io::File, public io::ForwardedTarget {
     Status failure_ GUARDED_BY(mutex_);          // the first failure of a write, the close or the connection
     bool deferred_ GUARDED_BY(mutex_) = false;   // `failure_` is that of a write, and no call has returned it
     enum class Place {
-        kServer,        // the server has the file
+        kServer,
         kDirect,        // no server has it: the client reads and writes the file itself
         kClosed,        // the server has closed it: the client reads the file itself
         kCloseFailed,   // the server could not close it, and only serves reads

@@ -1,7 +1,5 @@
-// The writes since the last commit, kept for a repetition after the loss of the server.
-//
-// At most kReplayMax bytes are kept. Beyond that all are dropped, and `complete` is false until the next commit.
-// Thread-safety: one thread at a time. No call blocks.
+// The writes since the last commit, for a repetition after the loss of the server: at most kReplayMax bytes. Beyond
+// that all are dropped, and `complete` is false until the next commit. Not thread-safe. Only `send` and `apply` block.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +20,10 @@ class Replay {
 
     // Keeps a WRITE or a TRUNCATE with the payload `head` and `bytes`.
     void keep(Type type, io::Bytes head, io::Bytes bytes);
-    // Drops all writes, after a commit.
     void commit() noexcept;
-    // Returns true if all writes since the last commit are kept.
     [[nodiscard]] bool complete() const noexcept { return complete_; }
     // Sends all to another server, and waits for its answers. A repeated write goes to the same offsets.
     [[nodiscard]] Status send(Requests& requests) const;
-    // Applies them to the file itself.
     [[nodiscard]] Status apply(io::File& file) const;
 
   private:

@@ -90,8 +90,7 @@ Status Requests::send_exposed_write(std::span<const Part> parts, io::Bytes bytes
     return Status::ok();
 }
 
-// Exposes memory when a request of `bytes` reaches the threshold at which the memory pays. If the server cannot use the
-// memory, or the process has none to spare, the session continues without it.
+// Exposes memory once large requests have carried kExposeAfter bytes. Where that fails, the session goes on without it.
 Status Requests::expose_for(std::size_t bytes) {
     if (!may_expose_ || bytes < kExposedMin) return Status::ok();
     unexposed_bytes_ += bytes;

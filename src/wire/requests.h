@@ -1,13 +1,8 @@
-// The requests of one session, on the client's side (docs/protocol.md).
-//
-// Requests are sent and answered in one order. WRITEs are pipelined: the server's credits limit how many are sent ahead
-// of their answers. Every other request waits for its answer, and so for the answers to all earlier WRITEs. Large reads
-// and writes go through memory that both sides use (exposed_memory.h), after kExposeAfter bytes have gone through a
-// Unix socket.
-//
-// After an error, `lost` tells if the connection is lost. If not, the error is the server's answer.
-//
-// Ownership: connection and memory. Thread-safety: one thread. Blocks (not `lost`) for the socket's patience.
+// The requests of one session, on the client's side (docs/protocol.md). Requests are sent and answered in one order.
+// WRITEs are pipelined: the server's credits limit how many are sent ahead of their answers. Every other request waits
+// for its answer, and so for those to all earlier WRITEs. Large reads and writes go through memory that both sides use
+// (exposed_memory.h), after kExposeAfter bytes through a Unix socket. If after an error the connection is not `lost`,
+// the error is the server's answer. Thread-safety: one thread. Blocks (not `lost`) for the socket's patience.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +37,8 @@ class Requests {
     [[nodiscard]] Status await_writes();
     // Fills `into`, at most kDataMax bytes.
     [[nodiscard]] Status read(std::uint64_t offset, io::MutableBytes into);
-    // Sends a request and returns its answer, which is valid until the next call. If no answer arrives within the
-    // socket's patience and `late` is not null, sets `late` and keeps the connection.
+    // Sends a request and returns its answer, valid until the next call. If none arrives within the socket's patience
+    // and `late` is not null, sets `late` and keeps the connection.
     [[nodiscard]] Result<Connection::Frame> call(Type type, io::Bytes payload, Type answer, bool* late = nullptr);
 
     [[nodiscard]] bool lost() const noexcept { return lost_; }
@@ -71,7 +66,7 @@ class Requests {
     std::uint64_t sent_ = 2, answered_ = 2;   // ids of the last request and of the last answer
     std::vector<Unanswered> unanswered_;      // WRITEs, oldest first
     std::uint64_t unanswered_bytes_ = 0;
-    std::unique_ptr<ExposedMemory> exposed_;   // null: none
+    std::unique_ptr<ExposedMemory> exposed_;
     bool may_expose_;
     std::uint64_t unexposed_bytes_ = 0;   // of large requests that went through the socket
     bool lost_ = false;

@@ -1,5 +1,4 @@
-// Functions of a library that is loaded at its first use, and stays loaded. Thread-safety: any thread. Blocks as
-// dlopen(3) does.
+// Functions of a library, loaded at its first use for good. Thread-safety: any thread. Blocks as dlopen(3) does.
 #pragma once
 
 #include <dlfcn.h>

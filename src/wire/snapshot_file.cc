@@ -42,7 +42,6 @@ Result<std::size_t> SnapshotFile::read_at(std::uint64_t offset, io::MutableBytes
         const std::size_t count = std::min(whole - done, kDataMax);
         const Status read = requests_.read(offset + done, into.subspan(done, count));
         if (!read) {
-            // Without an errno, which callers would attribute to the file.
             failure_ = Status(Code::kUnavailable, name() + ": staging server " + server_ + ": " + read.message());
             requests_.socket().shut_down();
             return failure_;

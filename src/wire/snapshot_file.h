@@ -1,8 +1,7 @@
-// The last commit of a file that a client of a staging server is writing, behind the seam of io/file.h.
-//
-// It stays the commit of its open. Writes fail. After the loss of the server every read fails, because no other server
-// has that commit. Ownership: one connection, closed at destruction. Thread-safety: as io::File; calls take turns.
-// Blocking: all reads, for at most `patience_s` and half a minute. In a forked child every read fails.
+// The last commit, as of its open, of a file that a client of a staging server is writing, behind the seam of
+// io/file.h. Writes fail. After the loss of the server every read fails, because no other server has that commit. One
+// connection, closed at destruction. Thread-safety: as io::File; calls take turns. Reads block for at most `patience_s`
+// and half a minute. In a forked child every read fails.
 #pragma once
 
 #include <sys/types.h>
@@ -20,9 +19,8 @@ namespace forebay::wire {
 
 class SnapshotFile final : public io::ForwardingFile {
   public:
-    // `file` is the file itself; after a failure the caller keeps it. All members of a team read one commit.
-    // kUnsupported: no client of the server writes it. kNotFound: no server answers. kUnavailable: a client writes it,
-    // and there is no complete commit to read. Other errors: that is unknown.
+    // `file` is the file itself; after a failure the caller keeps it. A team reads one commit. kUnsupported: no client
+    // writes it. kNotFound: no server answers. kUnavailable: it has no complete commit. Others: unknown.
     [[nodiscard]] static Result<std::unique_ptr<SnapshotFile>> open(const io::Address& server,
                                                                     std::unique_ptr<io::File>& file,
                                                                     std::uint64_t patience_s,
@@ -44,7 +42,7 @@ class SnapshotFile final : public io::ForwardingFile {
     const pid_t process_;
     Mutex mutex_;
     Requests requests_ GUARDED_BY(mutex_);
-    Status failure_ GUARDED_BY(mutex_);   // of the connection
+    Status failure_ GUARDED_BY(mutex_);
 };
 
 }   // namespace forebay::wire
