@@ -246,8 +246,8 @@ def draw_reading(reading: Reading, path: Path) -> None:
         Figure(
             title=f"Waiting for data: {native.io_s:.1f} s natively, {cached.io_s:.1f} s with forebay",
             subtitle=(
-                f"Both ran one unmodified h5py program: {settings.samples} images, {settings.data_bytes / MIB:.0f} MiB in "
-                f"shuffled batches of {BATCH}, {settings.epochs} epochs, from a file system of {limit / MIB:.0f} MiB/s"
+                f"Both ran one unmodified h5py program: {settings.samples} images, {settings.data_bytes / MIB:.0f} MiB "
+                f"in shuffled batches of {BATCH}, {settings.epochs} epochs, from a file system of {limit / MIB:.0f} MiB/s"
             ),
             lanes=(
                 lane(native, native_seen, "native"),
