@@ -10,10 +10,12 @@
 #include <climits>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "io/file_system.h"
 #include "io/posix_file.h"
 
 namespace forebay::io {
@@ -120,10 +122,19 @@ class Searching {
 
 }   // namespace
 
+namespace {
+
+bool is_local(const std::string& folder) {
+    const auto kind = file_system_of(folder.empty() ? "/" : folder);
+    return kind && kind.value().local;
+}
+
+}   // namespace
+
 Search find_file(const std::string& path, const Identity& identity, std::size_t names_max) {
     Searching searching(identity, names_max);
     std::string folder = path, but;
-    bool any = false;
+    std::optional<std::string> searched;   // completely, and all below it
     while (!folder.empty()) {
         folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'));
         struct stat facts{};
@@ -132,13 +143,12 @@ Search find_file(const std::string& path, const Identity& identity, std::size_t 
             return {};
         }
         // Above the root of the file system, or its mount is gone.
-        if (facts.st_dev != identity.device) return {{}, any && searching.complete};
-        any = true;
+        if (facts.st_dev != identity.device) break;
         if (searching.look(folder, but)) return {std::move(searching.found), false};
         if (!searching.complete) return {};
-        but = folder;
+        searched = but = folder;
     }
-    return {{}, any && searching.complete};
+    return {{}, searched && is_local(*searched)};
 }
 
 }   // namespace forebay::io

@@ -18,8 +18,10 @@ namespace forebay::io {
 // ancestor that exists. It follows no symbolic links, and looks at no more than `names_max` names. Blocks for that
 // time.
 struct Search {
-    std::string path;          // of the file; empty: not found
-    bool everywhere = false;   // the search covered the whole file system: it lacks the file
+    std::string path;   // of the file; empty: not found
+    // The search covered the whole file system, which is known to be on this machine: it lacks the file. A server that
+    // is partly down may show folders without some of their files.
+    bool everywhere = false;
 };
 [[nodiscard]] Search find_file(const std::string& path, const Identity& identity, std::size_t names_max = 100'000);
 

@@ -1,6 +1,7 @@
-"""Programs on a target that loses a write and reports it at a later call, as network file systems do.
+"""Programs on a target that loses a write and reports it at a later call, or hides a file while a server is down.
 
-The target is a slowfs mount. docs/consistency.md, "Targets that report late", has the promises.
+Network file systems do that. The target is a slowfs mount. docs/consistency.md, "A target that reports late", and
+docs/recovery.md have the promises.
 """
 
 import signal
@@ -96,3 +97,28 @@ def test_recovery_writes_the_lost_bytes_of_a_killed_program(target, tmp_path):
     assert status == 0, report
     assert left(tmp_path / "staging-area") == []
     assert lost_steps(tmp_path / "backing/x.h5") == []
+
+
+def test_a_file_that_its_server_hides_is_not_taken_for_deleted(tmp_path):
+    with SlowFS(tmp_path / "backing", tmp_path / "target") as fs:
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITE, "waits"],
+            env=staged(tmp_path),
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as program:
+            assert program.stdout.readline() == "flushed\n"
+            program.send_signal(signal.SIGKILL)
+        (tmp_path / "backing/x.h5").rename(tmp_path / "hidden.h5")
+        before = left(tmp_path / "staging-area")
+        for arguments in ([], [fs / "x.h5"]):
+            status, report = recover("--nls", tmp_path / "staging-area", *arguments)
+            assert status != 0, report
+            assert [file["reason"] for file in report["files"]] == ["missing"], report
+        assert left(tmp_path / "staging-area") == before
+        (tmp_path / "hidden.h5").rename(tmp_path / "backing/x.h5")
+        status, report = recover(tmp_path / "staging-area")
+        assert status == 0, report
+        assert lost_steps(tmp_path / "backing/x.h5") == []
