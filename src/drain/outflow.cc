@@ -18,131 +18,65 @@ constexpr std::chrono::milliseconds kShownWithin{20};
 
 Outflow::Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener,
                  const std::string& path)
-    : context_(context),
-      listener_(listener),
-      path_(path),
-      bytes_(bytes),
-      target_(listener),
-      queue_(bytes, context.options.drain_threads),
-      failures_(context.options.on_error == OnError::kRetry),
-      arrivals_(context, bytes, path),
-      planner_({context.options, listener, bytes, facts_, target_, failures_, queue_}) {}
-
-void Outflow::open(std::shared_ptr<io::File> target, const io::FileTraits& traits, std::uint64_t size,
-                   std::uint64_t log_mount) {
-    facts_.open(traits, context_.options);
-    turns_.open();
-    failures_.open();
-    arrivals_.open();
-    planner_.open();
-    target_.open(std::move(target), traits.times, size, log_mount);
-}
-
-void Outflow::share(group::RecordOrder& order, std::size_t processes, bool at_once) {
-    planner_.share(order, at_once);
-    // Each of the processes would have a write in flight.
-    queue_.concurrency().drain_for(processes, facts_.waited_for());
-    context_.scheduler.allow(processes);
-}
+    : state(context, bytes, listener, path), inspector(state), syncs(state), confirms(state), bypass(*this) {}
 
 // ---- commits ---------------------------------------------------------------------------------------
 
 bool Outflow::committed() noexcept {
-    const Backlog backlog = listener_.backlog();
-    target_.commit(backlog.logical_size);
-    failures_.clear_unreadable();
-    tell_pace();
-    planner_.hurry();
-    if (planner_.paused() && !target_.cut_due()) return false;
-    return planner_.urgent() || target_.size() < backlog.committed_size;
-}
-
-void Outflow::note_cut() noexcept {
-    target_.note_cut();
-    tell_pace();
-}
-
-void Outflow::tell_pace() noexcept {
-    facts_.publish_pace(failures_.halted());
-    listener_.pace_changed();
+    const Backlog backlog = state.listener.backlog();
+    state.target.commit(backlog.logical_size);
+    state.failures.clear_unreadable();
+    state.publish_pace();
+    state.planner.hurry();
+    if (state.planner.paused() && !state.target.cut_due()) return false;
+    return state.planner.urgent() || state.target.size() < backlog.committed_size;
 }
 
 // ---- failures --------------------------------------------------------------------------------------
 
-// A background write or change of size has failed.
-void Outflow::failed(const Status& failure) {
-    resend(failure);
-    if (failures_.retry(failure, clock().now_ns())) planner_.drop_planned();
-    else halt(failure);
-}
-
-void Outflow::halt(const Status& failure) {
-    resend(failure);
-    failures_.halt();
-    planner_.drop_planned();
-    tell_pace();
-    listener_.halted(failure);
-    keep(failure);
-}
-
-void Outflow::keep(const Status& failure) {
-    if (failures_.keep(failure)) listener_.error_kept(failure.sys_errno());
-}
-
-// A target write could not read some bytes of the log. All others go on.
-void Outflow::lost(const std::vector<ByteRange>& unreadable, const Status& fault) {
-    try {
-        failures_.add_unreadable(unreadable);
-    } catch (const std::bad_alloc&) {
-        return halt(fault);
-    }
-    listener_.lost();
-    keep(fault);
-}
-
 // A failed sync may have lost bytes that no later sync restores.
 void Outflow::make_good() {
-    if (failures_.first_error().is_ok() || !failures_.target_lost().is_ok() || turns_.changed()) return;
-    failures_.try_again();
+    if (state.failures.first_error().is_ok() || !state.failures.target_lost().is_ok() || state.turns.changed()) return;
+    state.failures.try_again();
     (void)drain();
-    if (failures_.halted() || listener_.backlog().any_ready || !queue_.idle() || target_.cut_due() ||
-        !failures_.unreadable().empty() || !failures_.target_lost().is_ok())
+    if (state.failures.halted() || state.listener.backlog().any_ready || !state.queue.idle() ||
+        state.target.cut_due() || !state.failures.unreadable().empty() || !state.failures.target_lost().is_ok())
         return;
-    failures_.forget();
-    listener_.made_good();
+    state.failures.forget();
+    state.listener.made_good();
 }
 
 // ---- waiting ---------------------------------------------------------------------------------------
 
 Status Outflow::drain(std::uint64_t below) {
-    planner_.demand_all();
-    if (listener_.backlog().ready_bytes > 2 * context_.options.write_max) {
-        const Unlocked meanwhile(mutex_);
+    state.planner.demand_all();
+    if (state.listener.backlog().ready_bytes > 2 * state.context.options.write_max) {
+        const Unlocked meanwhile(state.mutex);
         wake();
     }
     for (;;) {
-        if (below != kOffsetMax && planner_.drained_below(below)) break;
+        if (below != kOffsetMax && state.planner.drained_below(below)) break;
         if (Taken taken = take_next(); taken.work) {
             carry_out(std::move(taken));
-        } else if (!queue_.idle()) {
-            FOREBAY_TRY(arrivals_.await_next(mutex_));
-        } else if (pausing()) {
-            arrivals_.wait_out_pause(mutex_, failures_);
-        } else if (planner_.shared() && !failures_.halted() && planner_.readable_left()) {
+        } else if (!state.queue.idle()) {
+            FOREBAY_TRY(state.arrivals.await_next(state.mutex));
+        } else if (state.pausing()) {
+            state.arrivals.wait_out_pause(state.mutex, state.failures);
+        } else if (state.planner.shared() && !state.failures.halted() && state.planner.readable_left()) {
             // Other processes still write, or an older record is incomplete. The drain continues after them.
-            if (planner_.set_urgent(true)) FOREBAY_TRY(arrivals_.await_next(mutex_));
+            if (state.planner.set_urgent(true)) FOREBAY_TRY(state.arrivals.await_next(state.mutex));
         } else {
             break;
         }
     }
-    planner_.set_urgent(false);
-    return failures_.error();
+    state.planner.set_urgent(false);
+    return state.failures.error();
 }
 
 // Returns true if a running write will make the file as long as the commit says.
 bool Outflow::is_being_lengthened(std::uint64_t committed_size) const noexcept {
-    if (queue_.running() == 0 || target_.size() < committed_size) return false;
-    return std::ranges::none_of(queue_.planned(),
+    if (state.queue.running() == 0 || state.target.size() < committed_size) return false;
+    return std::ranges::none_of(state.queue.planned(),
                                 [=](const plan::TargetWrite& write) { return write.range.end >= committed_size; });
 }
 
@@ -152,26 +86,40 @@ bool Outflow::is_being_lengthened(std::uint64_t committed_size) const noexcept {
 Status Outflow::show_size() {
     const auto until = std::chrono::steady_clock::now() + kShownWithin;
     for (;;) {
-        const std::uint64_t committed_size = listener_.backlog().committed_size;
-        const bool cut_due = target_.cut_due().has_value();
-        if (!listener_.drains() || planner_.shared() || failures_.halted() ||
-            (!cut_due && target_.shown_size() >= committed_size))
+        const std::uint64_t committed_size = state.listener.backlog().committed_size;
+        const bool cut_due = state.target.cut_due().has_value();
+        if (!state.listener.drains() || state.planner.shared() || state.failures.halted() ||
+            (!cut_due && state.target.shown_size() >= committed_size))
             break;
         Taken taken;
         if (cut_due) taken = take_next();
-        else if (!queue_.resizing() && !pausing() && !turns_.closed() && !is_being_lengthened(committed_size))
+        else if (!state.queue.resizing() && !state.pausing() && !state.turns.closed() &&
+                 !is_being_lengthened(committed_size))
             taken = take_resize(committed_size);
         if (taken.work) {
             carry_out(std::move(taken));
-        } else if (!queue_.idle()) {
-            if (!arrivals_.await_briefly(mutex_, until)) break;
-        } else if (pausing()) {
-            arrivals_.wait_out_pause(mutex_, failures_);
+        } else if (!state.queue.idle()) {
+            if (!state.arrivals.await_briefly(state.mutex, until)) break;
+        } else if (state.pausing()) {
+            state.arrivals.wait_out_pause(state.mutex, state.failures);
         } else {
             break;
         }
     }
-    return failures_.error();
+    return state.failures.error();
+}
+
+// If the target may hang, a drain thread sets the size.
+Status Outflow::resize_target(std::uint64_t size) {
+    const auto mine = std::make_shared<AwaitedCall>();
+    carry_out(take_resize(size, mine));
+    FOREBAY_TRY(state.arrivals.await(state.mutex, [&mine] { return mine->done; }));
+    state.facts.note_unsynced();
+    if (!state.facts.may_hang()) {
+        const Unlocked meanwhile(state.mutex);
+        inspector.note_rest();
+    }
+    return mine->outcome;
 }
 
 }   // namespace forebay::drain

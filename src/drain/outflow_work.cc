@@ -74,7 +74,7 @@ class Outflow::WriteWork final : public Work {
                     outcome = index::ExtentIndex::fault(unreadable.keeper, unreadable.address);
             }
         } catch (const std::bad_alloc&) {
-            outcome = no_memory_to("write to", outflow_->path_);
+            outcome = no_memory_to("write to", outflow_->state.path);
         }
         cost.stop();
         const Status left = outflow_->end_turn(*target_, [&](TargetGuard& guard) {
@@ -89,12 +89,12 @@ class Outflow::WriteWork final : public Work {
     bool may_go_on() noexcept {
         if (outflow_->given_up()) return false;
         if (!std::exchange(begun_, true)) {
-            outflow_->begin_write(write_);
+            outflow_->inspector.begin_write(write_);
             return true;
         }
-        const LockGuard lock(outflow_->mutex_);
-        outflow_->target_.witness().go_on();
-        outflow_->target_.note();
+        const LockGuard lock(outflow_->state.mutex);
+        outflow_->state.target.witness().go_on();
+        outflow_->state.target.note();
         return true;
     }
 
@@ -129,7 +129,7 @@ class Outflow::ResizeWork final : public Work {
             if (outcome && outflow_->given_up()) outcome = given_up_error();
             if (outcome) outcome = carry_out();
         } catch (const std::bad_alloc&) {
-            outcome = no_memory_to("set the size of", outflow_->path_);
+            outcome = no_memory_to("set the size of", outflow_->state.path);
         }
         const Status left = outflow_->end_turn(*target_, [&](TargetGuard& guard) {
             if (begun_) guard.resized(change_.size, outcome.is_ok());
@@ -148,12 +148,12 @@ class Outflow::ResizeWork final : public Work {
             return {Code::kUnsupported,
                     fmt::format("set the size of {} to {} bytes: it has {}, and had {}; another program has appended "
                                 "to it",
-                                outflow_->path_, change_.size, present.value(), change_.from),
+                                outflow_->state.path, change_.size, present.value(), change_.from),
                     log::kChangedByOthers};
         begun_ = true;
         {
-            const LockGuard lock(outflow_->mutex_);
-            outflow_->target_.begin_resize(change_.size);
+            const LockGuard lock(outflow_->state.mutex);
+            outflow_->state.target.begin_resize(change_.size);
         }
         return change_.lengthens() ? target_->write_at(change_.size - 1, std::array<std::byte, 1>{})
                                    : target_->resize(change_.size);
@@ -169,66 +169,68 @@ class Outflow::ResizeWork final : public Work {
 // ---- taking ----------------------------------------------------------------------------------------
 
 bool Outflow::given_up() const noexcept {
-    const LockGuard lock(mutex_);
-    return listener_.given_up();
+    const LockGuard lock(state.mutex);
+    return state.listener.given_up();
 }
 
 WorkSource::Taken Outflow::take() {
     Taken taken;
     bool nothing_left;
     {
-        const LockGuard lock(mutex_);
+        const LockGuard lock(state.mutex);
         taken = take_next();
-        nothing_left = !taken.work && queue_.idle();
+        nothing_left = !taken.work && state.queue.idle();
     }
     if (nothing_left) {
-        listener_.came_to_rest();   // writers that wait for log room look again
-        watch_rest();
+        state.listener.came_to_rest();   // writers that wait for log room look again
+        inspector.note_rest();
     }
     return taken;
 }
 
 WorkSource::Taken Outflow::take_next() {
-    if (!listener_.drains() || failures_.halted() || queue_.resizing() || !queue_.has_room() || pausing() ||
-        turns_.closed())
+    if (!state.listener.drains() || state.failures.halted() || state.queue.resizing() || !state.queue.has_room() ||
+        state.pausing() || state.turns.closed())
         return {};
-    listener_.catch_up(true);
+    state.listener.catch_up(true);
     // The cut comes after the planned writes beyond the new end, and before writes planned later.
-    const std::optional<std::uint64_t> cut = target_.cut_due();
-    if (cut && queue_.planned().empty()) {
-        if (queue_.in_flight().overlaps({*cut, kOffsetMax}) || (turns_.on() && turns_.any_taken())) return {};
+    const std::optional<std::uint64_t> cut = state.target.cut_due();
+    if (cut && state.queue.planned().empty()) {
+        if (state.queue.in_flight().overlaps({*cut, kOffsetMax}) || (state.turns.on() && state.turns.any_taken()))
+            return {};
         return take_resize(*cut);
     }
-    if (size_comes_first()) return take_resize(listener_.backlog().committed_size);
-    if (queue_.planned().empty()) planner_.plan();
-    if (queue_.planned().empty()) {
+    if (size_comes_first()) return take_resize(state.listener.backlog().committed_size);
+    if (state.queue.planned().empty()) state.planner.plan();
+    if (state.queue.planned().empty()) {
         // All committed bytes are there except a final hole. Extend the file so that others see it whole.
-        const Backlog backlog = listener_.backlog();
-        const bool short_of_commit = target_.size() < backlog.committed_size && !backlog.any_ready &&
-                                     queue_.none_in_flight();
+        const Backlog backlog = state.listener.backlog();
+        const bool short_of_commit = state.target.size() < backlog.committed_size && !backlog.any_ready &&
+                                     state.queue.none_in_flight();
         return short_of_commit ? take_resize(backlog.committed_size) : Taken{};
     }
     // Only this allocation can fail, so it comes first.
-    auto work = std::make_unique<WriteWork>(self(), target_.file(), queue_.running() == 0, turns_.next(),
-                                            facts_.waited_for(), listener_.bypasses().none_now());
-    work->set_write(queue_.take(clock().now_ns()));
-    const bool more = turns_.take() != Turn::kBegins && !queue_.planned().empty() && queue_.has_room();
+    auto work = std::make_unique<WriteWork>(self(), state.target.file(), state.queue.running() == 0, state.turns.next(),
+                                            state.facts.waited_for(), state.listener.bypasses().none_now());
+    work->set_write(state.queue.take(state.clock().now_ns()));
+    const bool more = state.turns.take() != Turn::kBegins && !state.queue.planned().empty() && state.queue.has_room();
     return {std::move(work), more};
 }
 
 WorkSource::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told) {
     // Other processes may bypass the log after the commit. Earlier records were followed, and end below `size`.
-    auto work = std::make_unique<ResizeWork>(
-        self(), target_.file(), ResizeWork::Change{target_.size(), size, target_.others_write(), turns_.next()},
-        std::move(told));
-    queue_.set_resizing(true);
-    (void)turns_.take();
+    auto work = std::make_unique<ResizeWork>(self(), state.target.file(),
+                                             ResizeWork::Change{state.target.size(), size, state.target.others_write(),
+                                                                state.turns.next()},
+                                             std::move(told));
+    state.queue.set_resizing(true);
+    (void)state.turns.take();
     return {std::move(work), false};
 }
 
 void Outflow::wake() {
     const std::shared_ptr<Outflow> mine = self();
-    if (context_.scheduler.wake(mine)) return;
+    if (state.context.scheduler.wake(mine)) return;
     // Without a thread this one does the work. The ends of its writes call `wake` again.
     thread_local bool draining = false;
     if (draining) return;
@@ -244,8 +246,8 @@ void Outflow::wake() {
 // Leaves a target that may hang to a drain thread, since a hung call cannot be cancelled. Otherwise this thread writes,
 // which saves a wakeup.
 void Outflow::carry_out(Taken taken) {
-    const Unlocked meanwhile(mutex_);
-    if (facts_.may_hang()) context_.scheduler.carry_out(std::move(taken.work));
+    const Unlocked meanwhile(state.mutex);
+    if (state.facts.may_hang()) state.context.scheduler.carry_out(std::move(taken.work));
     else taken.work->run();
 }
 
@@ -254,66 +256,68 @@ void Outflow::carry_out(Taken taken) {
 void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost,
                        const std::vector<ByteRange>& unreadable, bool begun) {
     if (outcome) {
-        listener_.reached(cost.begin_ns, cost.end_ns, write.range);
-        context_.progress.note();
+        state.listener.reached(cost.begin_ns, cost.end_ns, write.range);
+        state.context.progress.note();
     }
-    bool more = false, settled = false, confirms = false;
+    bool more = false, settled = false, confirm = false;
     {
-        const LockGuard lock(mutex_);
-        queue_.complete(write, clock().now_ns());
-        if (begun) target_.end_write(write.range, outcome.is_ok());
-        if (outcome) arrivals_.note_progress();
+        const LockGuard lock(state.mutex);
+        state.queue.complete(write, state.clock().now_ns());
+        if (begun) state.target.end_write(write.range, outcome.is_ok());
+        if (outcome) state.arrivals.note_progress();
         if (outcome) learn_pace(write, cost);
-        listener_.written(write, outcome.is_ok(), cost.end_ns - cost.begin_ns);
-        if (!unreadable.empty() && !planner_.shared()) lost(unreadable, outcome);
-        else if (!outcome) failed(outcome);
-        if (const Backlog left = listener_.backlog(); left.ready_bytes == 0 && !left.any_ready && !target_.cut_due()) {
-            planner_.set_urgent(false);
-            if (outcome) failures_.note_drained();
+        state.listener.written(write, outcome.is_ok(), cost.end_ns - cost.begin_ns);
+        if (!unreadable.empty() && !state.planner.shared()) state.lose(unreadable, outcome);
+        else if (!outcome) state.fail(outcome);
+        if (const Backlog left = state.listener.backlog();
+            left.ready_bytes == 0 && !left.any_ready && !state.target.cut_due()) {
+            state.planner.set_urgent(false);
+            if (outcome) state.failures.note_drained();
         }
-        listener_.progressed();
-        arrivals_.announce();
-        settled = queue_.none_in_flight();
-        more = planner_.look_again();
-        confirms = confirm_due();
+        state.listener.progressed();
+        state.arrivals.announce();
+        settled = state.queue.none_in_flight();
+        more = state.planner.look_again();
+        confirm = confirms.due();
     }
     if (more) wake();
-    if (confirms) (void)confirm_soon();
+    if (confirm) (void)confirms.ask();
     // A writer may wait for room that this file will not give.
-    if (settled) listener_.came_to_rest();
-    if (settled && !more) watch_rest();
+    if (settled) state.listener.came_to_rest();
+    if (settled && !more) inspector.note_rest();
 }
 
 void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept {
-    if (write.range.size() < kTellingWriteMin || !cost.alone || !listener_.bypasses().none_since(cost.bypasses)) return;
-    if (facts_.learn(write.range.size(), cost.cpu_ns, cost.end_ns - cost.begin_ns, cost.sleeps > 0))
-        queue_.concurrency().start_over();
-    tell_pace();
+    if (write.range.size() < kTellingWriteMin || !cost.alone || !state.listener.bypasses().none_since(cost.bypasses))
+        return;
+    if (state.facts.learn(write.range.size(), cost.cpu_ns, cost.end_ns - cost.begin_ns, cost.sleeps > 0))
+        state.queue.concurrency().start_over();
+    state.publish_pace();
 }
 
 void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun,
                               AwaitedCall* told) {
-    if (outcome) context_.progress.note();
+    if (outcome) state.context.progress.note();
     {
-        const LockGuard lock(mutex_);
-        queue_.set_resizing(false);
-        if (begun) target_.end_resize(outcome.is_ok());
+        const LockGuard lock(state.mutex);
+        state.queue.set_resizing(false);
+        if (begun) state.target.end_resize(outcome.is_ok());
         if (outcome) {
-            arrivals_.note_progress();
-            target_.resized(size, lengthened, listener_.backlog());
-            tell_pace();
+            state.arrivals.note_progress();
+            state.target.resized(size, lengthened, state.listener.backlog());
+            state.publish_pace();
         } else if (told == nullptr) {
-            failed(outcome);
+            state.fail(outcome);
         }
         if (told != nullptr) {
             told->outcome = copy_of(outcome, Failures::kFailed);
             told->done = true;
         }
-        listener_.progressed();
-        arrivals_.announce();
+        state.listener.progressed();
+        state.arrivals.announce();
     }
     if (told == nullptr) wake();   // otherwise the waiting call continues
-    listener_.came_to_rest();
+    state.listener.came_to_rest();
 }
 
 }   // namespace forebay::drain

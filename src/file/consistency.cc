@@ -53,7 +53,7 @@ Result<std::string> OnSeveralNodes::begin_consistency(const Introduction& first,
     }));
     if (begun) {
         const Status guarded = state_.team->agree(attempt([&] {
-            state_.file->membership().guard_target([&](std::shared_ptr<io::File> target) {
+            state_.file->membership().wrap_target([&](std::shared_ptr<io::File> target) {
                 return undo::make_guarded_file(std::move(target), journal_,
                                                [file = std::weak_ptr(state_.file)](std::uint64_t bytes) {
                                                    if (const auto alive = file.lock())

@@ -82,8 +82,8 @@ Status Grouped::share_board(const Node& node, Result<group::Board>& board) {
         directories.emplace_back(one->directory);
     }
     group_ = std::make_shared<group::Group>(group::Group::Setup{
-        std::move(board).value(), self, 0, std::move(processes), state_.file->state().outflow.facts().stripe(), several,
-        node.durable, several ? group_of(node.all.front()) : 0, nodes.size(), journal() != nullptr,
+        std::move(board).value(), self, 0, std::move(processes), state_.file->state().outflow.state.facts.stripe(),
+        several, node.durable, several ? group_of(node.all.front()) : 0, nodes.size(), journal() != nullptr,
         std::move(directories)});
     Status mine;
     for (std::size_t i = 0; i < members.size() && mine; ++i) {

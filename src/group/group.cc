@@ -48,7 +48,7 @@ void Group::serve(const std::stop_token& stop, const std::function<void(bool)>& 
 }
 
 void Group::stop_listening() noexcept {
-    order_.note_alone();
+    order_.note_others_stopped();
     if (!listener_.joinable()) return;
     listener_.request_stop();
     io::raise_and_wake(ends_);

@@ -49,7 +49,7 @@ void RecordOrder::forget_numbers_of_the_dead() noexcept {
 void RecordOrder::await_complete() noexcept {
     BoardHeader& header = participants_.header();
     header.awaited.store(Awaited::kRecords);
-    if (!alone_ && visible_below() <= complete_below_) return;
+    if (!others_stopped_ && visible_below() <= complete_below_) return;
     completeness_awaited_ = true;
     header.awaited.store(Awaited::kArrived);
     io::raise_and_wake(header.doorbell);
@@ -82,7 +82,7 @@ bool RecordOrder::find() {
             return false;
     }
     // A record with a ticket is visible. So the code reads the tickets before the logs.
-    found_ = {participants_.header().tickets.load(), alone_ ? log::Frontier::kNothing : visible_below()};
+    found_ = {participants_.header().tickets.load(), others_stopped_ ? log::Frontier::kNothing : visible_below()};
     if (!read_cut()) return false;
     new_bytes_ = 0;
     if (participants_.drains())

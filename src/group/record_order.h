@@ -43,7 +43,7 @@ class RecordOrder {
     // caller takes in the records that `find` finds.
     [[nodiscard]] bool completeness_awaited() const noexcept { return completeness_awaited_; }
     // Reports that the other participants have stopped writing, so every record is complete.
-    void note_alone() noexcept { alone_ = true; }
+    void note_others_stopped() noexcept { others_stopped_ = true; }
     // Clears the drawn numbers of processes that died before they published their records.
     void forget_numbers_of_the_dead() noexcept;
 
@@ -95,7 +95,7 @@ class RecordOrder {
     };
     Found found_;
     std::uint64_t complete_below_ = 0;
-    std::atomic<bool> alone_{false};
+    std::atomic<bool> others_stopped_{false};
     Status damage_;
 };
 

@@ -227,7 +227,7 @@ void ExtentIndex::commit(std::uint64_t size) {
     remove_sent({size, kOffsetMax});
 }
 
-std::uint64_t ExtentIndex::promote_held() {
+std::uint64_t ExtentIndex::make_held_ready() {
     if (held_.empty()) return 0;
     std::uint64_t bytes = 0;
     held_.for_each({0, kOffsetMax}, [&](ByteRange range, const StagedPlace&) { bytes += range.size(); });

@@ -16,7 +16,7 @@
 // pieces where one number is not enough. Only the index changes the segments' accounts: live bytes, pins and order. The
 // index owns a run until no byte of it is staged or pinned.
 // Not thread-safe. Errors: std::bad_alloc, after which the accounts agree with the maps. A call that changes one range
-// or cuts the file changes all of it or nothing. `insert_unless_newer`, `commit`, `promote_held` and `relocate_held`
+// or cuts the file changes all of it or nothing. `insert_unless_newer`, `commit`, `make_held_ready` and `relocate_held`
 // may stop halfway, and do the rest when called again.
 #pragma once
 
@@ -89,7 +89,7 @@ class ExtentIndex {
     void commit(std::uint64_t size);
 
     // Makes all held extents ready without a commit, zeros too. Returns their bytes.
-    std::uint64_t promote_held();
+    std::uint64_t make_held_ready();
 
     // Forgets the staged bytes of `range`, which a bypassing write put into the target.
     void drop(ByteRange range);

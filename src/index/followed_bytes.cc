@@ -9,7 +9,7 @@ void FollowedBytes::take_in(FileBounds& bounds) {
 
 void FollowedBytes::release(const group::OwnLog& own, log::FileLog& log, std::size_t keep) {
     const std::uint64_t released = own.released();
-    while (log.segments() > keep && log.oldest_order() < released) log.release_oldest();
+    while (log.segments().size() > keep && log.segments().oldest_order() < released) log.segments().release_oldest();
 }
 
 void FollowedBytes::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {

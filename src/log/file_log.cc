@@ -23,22 +23,20 @@ constexpr std::uint64_t kSlackShare = 32;
 
 FileLog::FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool check_large_payloads)
     : pool_(pool),
-      log_(log),
+      segments_(pool, log),
       target_(std::move(target)),
       check_large_payloads_(check_large_payloads),
       slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / kSlackShare)) {}
 
-FileLog::~FileLog() { release_all(); }
-
 std::uint64_t FileLog::room(bool use_slack) const noexcept {
-    if (newest_ == nullptr) return 0;
-    const std::uint64_t left = newest_->size() - newest_->tail;
+    if (segments_.empty()) return 0;
+    const std::uint64_t left = newest().size() - newest().tail;
     const std::uint64_t taken = payload_offset(1) + (kRecordAlignment - 1) + (use_slack ? 0 : slack_bytes_);
     return left > taken ? left - taken : 0;
 }
 
 bool FileLog::marker_fits() const noexcept {
-    return newest_ != nullptr && newest_->size() - newest_->tail >= record_bytes(1, 0);
+    return !segments_.empty() && newest().size() - newest().tail >= record_bytes(1, 0);
 }
 
 bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence) {
@@ -46,24 +44,23 @@ bool FileLog::adopt(Segment* segment, const LastCommit& commit, std::uint64_t se
     try {
         payload = encode(OpenPayload{target_.device, target_.inode, commit.sequence, target_.sharing, target_.path,
                                      target_.born});
-        segments_.push_back(segment);
     } catch (const std::bad_alloc&) {
         pool_.release(segment);   // recovery must not find two segments with one order
         throw;
     }
-    ++next_order_;
-    newest_ = segment;
+    segments_.add(segment);
     std::byte* const at = end();
     const RecordHeader header{RecordKind::kOpen, DataClass::kRaw,   true,
                               sequence,          payload.size(),    commit.size,
                               commit.time_ns,    checksum(payload), target_.durable};
     // All earlier segments were given back. Recovery must not look for them.
-    if (target_.durable && segments_.size() == 1 && next_order_ > 1 && !declare_needed_from(next_order_ - 1))
+    if (target_.durable && segments_.size() == 1 && segments_.oldest_order() > 0 &&
+        !declare_needed_from(segments_.oldest_order()))
         return false;
     return store({}, [&]() noexcept {
-        if (state_.serial != 0) store_state(*newest_);
+        if (state_.serial != 0) store_state(newest());
         std::memcpy(at + payload_offset(0), payload.data(), payload.size());
-        encode(header, {}, newest_->use(), {at, payload_offset(0)});
+        encode(header, {}, newest().use(), {at, payload_offset(0)});
         publish(record_bytes(0, payload.size()));
     });
 }
@@ -83,16 +80,16 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
     }
     std::byte* const at = end();
     const std::uint64_t begin = payload_offset(parts.size());
-    const Position position{newest_, newest_->tail + begin};
+    const Position position{segments_.newest(), newest().tail + begin};
     const bool checked = check_large_payloads_ || bytes <= kCheckedPayloadMax;
-    bool write = !newest_->warm() && !checked;
+    bool write = !newest().warm() && !checked;
     if (write && !write_payload(parts, position.offset)) {
         // EFBIG: the file size limit of the process fell below the log's size. Mapped memory has no such limit.
         if (write_failure_.sys_errno() != EFBIG) return Position{};
         write_failure_ = Status::ok();
         write = false;
     }
-    if (!write) pool_.make_warm(*newest_);
+    if (!write) pool_.file().make_warm(newest());
     const bool stored = store(from, [&]() noexcept {
         std::byte* payload = at + begin;
         if (!write) {
@@ -103,7 +100,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
         }
         encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
                             checked ? checksum({at + begin, bytes}) : 0, false},
-               extents_, newest_->use(), {at, begin});
+               extents_, newest().use(), {at, begin});
         publish(record_bytes(parts.size(), bytes));
     });
     return stored ? position : Position{};
@@ -112,7 +109,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
 bool FileLog::write_payload(std::span<const Part> parts, std::uint64_t offset) {
     pieces_.clear();
     for (const Part& part : parts) pieces_.push_back(part.bytes);
-    write_failure_ = pool_.write(*newest_, offset, pieces_);
+    write_failure_ = pool_.file().write(newest(), offset, pieces_);
     return write_failure_.is_ok();
 }
 
@@ -125,7 +122,7 @@ bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64
     std::byte* const at = end();
     const RecordHeader header{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, false};
     return store({}, [&]() noexcept {
-        encode(header, {}, newest_->use(), {at, payload_offset(0)});
+        encode(header, {}, newest().use(), {at, payload_offset(0)});
         publish(record_bytes(0, 0));
     });
 }
@@ -142,61 +139,16 @@ bool FileLog::append_through(ByteRange range, std::uint64_t sequence, bool super
                               0,
                               false};
     return store({}, [&]() noexcept {
-        encode(header, {&range, 1}, newest_->use(), {at, payload_offset(1)});
+        encode(header, {&range, 1}, newest().use(), {at, payload_offset(1)});
         publish(record_bytes(1, 0));
     });
 }
 
-Frontier FileLog::needed() const noexcept {
-    Frontier needed;
-    for (const Segment* const segment : segments_) needed.lower_to(segment->order.needed(segment->live_bytes));
-    return needed;
-}
-
-std::size_t FileLog::idle_segments() const noexcept {
-    std::size_t count = 0;
-    while (count + 1 < segments_.size() && segments_[count]->idle()) ++count;
-    return count;
-}
-
-std::size_t FileLog::segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata,
-                                          std::size_t keep) const noexcept {
-    std::size_t count = 0;
-    while (count + keep < segments_.size() && segments_[count]->idle() &&
-           segments_[count]->order.may_go(frontier, drained_metadata))
-        ++count;
-    return count;
-}
-
-std::uint64_t FileLog::end_position() const noexcept {
-    if (segments_.empty()) return 0;
-    return log_position(next_order_ - 1, segments_.back()->published_tail(), pool_.segment_bytes());
-}
-
-bool FileLog::pinned() const noexcept {
-    return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) { return segment->pins > 0; });
-}
-
 bool FileLog::declare_needed_from(std::uint64_t order) noexcept {
     return store({}, [&]() noexcept {
-        std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(newest_->at(kNeededOffset)))
+        std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(newest().at(kNeededOffset)))
             .store(little_endian(order), std::memory_order_release);
     });
-}
-
-void FileLog::release_oldest() {
-    pool_.release(segments_.front());
-    segments_.pop_front();
-    if (segments_.empty()) newest_ = nullptr;
-}
-
-void FileLog::release_all() {
-    while (!segments_.empty()) release_oldest();
-}
-
-void FileLog::abandon() noexcept {
-    segments_.clear();
-    newest_ = nullptr;
 }
 
 // Overwrites the older one of two copies, so death in the middle leaves the other. Stores words, because another thread
@@ -214,12 +166,12 @@ void FileLog::store_state(Segment& segment) const noexcept {
 
 void FileLog::note(const TargetState& state) noexcept {
     state_ = state;
-    if (newest_ == nullptr) return;
-    (void)io::guarded(newest_->bytes(), io::Bytes{}, [&]() noexcept { store_state(*newest_); });
+    if (segments_.empty()) return;
+    (void)io::guarded(newest().bytes(), io::Bytes{}, [&]() noexcept { store_state(newest()); });
 }
 
 void FileLog::publish(std::uint64_t bytes) noexcept {
-    Segment& segment = *newest_;
+    Segment& segment = newest();
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(segment.at(kTailOffset)))
         .store(little_endian(segment.tail + bytes), std::memory_order_release);
     segment.tail += bytes;

@@ -1,20 +1,24 @@
-// The log of one open file: appends records to the newest segment and gives segments back, oldest first.
+// The log of one open file: appends records to the newest of its segments.
+//
+// `segments` (log/segment_list.h) gives segments back, oldest first.
 //
 // Errors: a failed staging device faults the mapping (io/guarded_access.h), or fails a write to a cold segment. The
 // call then has appended nothing and returns false, or a null segment; `fault` describes the failure.
-// Thread-safety: the owner serialises appends, which touch the newest segment only. Calls that change the list of
-// segments (adopt, release_*) need the lock that guards the segments' accounts, called the segments' lock below.
+// Invariants: a segment begins with an open record. A record exists for readers once it is complete.
+// Ownership: the log owns its list of segments; the pool outlives both.
+// Thread-safety: the owner serialises appends, which touch the newest segment only. `adopt` changes the list and needs
+// its lock, called the segments' lock below.
 // Blocking: appends to a cold segment write to the device; `sync` waits for it.
 // After a crash: a record exists once `append_*` has returned.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "io/guarded_access.h"
+#include "log/segment_list.h"
 #include "log/segment_pool.h"
 
 namespace forebay::log {
@@ -30,25 +34,19 @@ struct LogTarget {
 class FileLog {
   public:
     FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool check_large_payloads);
-    ~FileLog();   // gives back what is left
+    ~FileLog() = default;   // gives back the segments that are left
     FileLog(const FileLog&) = delete;
     FileLog& operator=(const FileLog&) = delete;
 
-    [[nodiscard]] bool empty() const noexcept { return newest_ == nullptr; }
-    [[nodiscard]] std::size_t segments() const noexcept { return segments_.size(); }
-    [[nodiscard]] Segment* oldest() const noexcept { return segments_.front(); }
-    [[nodiscard]] Segment* newest() const noexcept { return newest_; }
-    // The order of the oldest segment, or of the next one if the log is empty.
-    [[nodiscard]] std::uint64_t oldest_order() const noexcept { return next_order_ - segments_.size(); }
+    [[nodiscard]] SegmentList& segments() noexcept { return segments_; }
+    [[nodiscard]] const SegmentList& segments() const noexcept { return segments_; }
 
     // The payload bytes that one data record can take in the newest segment. `use_slack` includes the space at the
     // segment's end that is kept for commits, bypass records and data copied forward.
     [[nodiscard]] std::uint64_t room(bool use_slack) const noexcept;
 
     // Takes a segment for `adopt` from the pool, without changing the log. kNoSpace: the pool has none.
-    Result<Segment*> acquire(SegmentPool::Take take = SegmentPool::Take::kAny) {
-        return pool_.acquire(log_, next_order_, take);
-    }
+    Result<Segment*> acquire(SegmentPool::Take take = SegmentPool::Take::kAny) { return segments_.acquire(take); }
     // Several processes write the file. Called before the first append.
     void share(const Sharing& sharing, bool durable) noexcept {
         target_.sharing = sharing;
@@ -102,33 +100,15 @@ class FileLog {
     // The last fault as EIO, with the log file's name and the offset in it.
     [[nodiscard]] Status fault() const;
 
-    // The lowest records that a shared file still needs from this log.
-    [[nodiscard]] Frontier needed() const noexcept;
-
-    // The number of oldest segments that are idle, without the newest.
-    [[nodiscard]] std::size_t idle_segments() const noexcept;
-
-    // The number of oldest segments of a shared file that may go while the newest `keep` stay.
-    [[nodiscard]] std::size_t segments_that_may_go(const Frontier& frontier, std::uint64_t drained_metadata,
-                                                   std::size_t keep) const noexcept;
-
-    // The end of the last complete record (log_position); 0 if the log is empty. Needs the segments' lock.
-    [[nodiscard]] std::uint64_t end_position() const noexcept;
-
-    // Returns true if a reader or a target write still uses a segment.
-    [[nodiscard]] bool pinned() const noexcept;
     // Notes in the newest segment that segments below `order` are about to be given back. After a loss of power they
     // may reappear, and a durable log must not replay them. Returns false after a fault.
     bool declare_needed_from(std::uint64_t order) noexcept;
-    [[nodiscard]] Status sync() { return pool_.sync(); }
-    void release_oldest();
-    void release_all();
-    // Empties the log for its owner, and leaves the segments for recovery.
-    void abandon() noexcept;
+    [[nodiscard]] Status sync() { return pool_.file().sync(); }
 
   private:
+    [[nodiscard]] Segment& newest() const noexcept { return *segments_.newest(); }   // of a log that is not empty
     // The place of the next record. Readers stop at the tail, so the space needs no clearing.
-    [[nodiscard]] std::byte* end() const noexcept { return newest_->at(newest_->tail); }
+    [[nodiscard]] std::byte* end() const noexcept { return newest().at(newest().tail); }
     Position append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence,
                     std::uint64_t time_ns);
     // Writes to the newest segment by a system call. Returns false on failure, which it keeps in `write_failure_`.
@@ -138,22 +118,19 @@ class FileLog {
     // Runs `act`, which stores into the newest segment and may load from memory at `from`.
     template <class Act>
     bool store(io::Bytes from, Act&& act) noexcept {
-        const std::byte* const at = io::guarded(newest_->bytes(), from, act);
+        const std::byte* const at = io::guarded(newest().bytes(), from, act);
         if (at == nullptr) return true;
         fault_at_ = at;
-        fault_in_ = newest_;
+        fault_in_ = segments_.newest();
         return false;
     }
 
     SegmentPool& pool_;
-    const std::uint64_t log_;
+    SegmentList segments_;
     LogTarget target_;
     TargetState state_;
     const bool check_large_payloads_;
     const std::uint64_t slack_bytes_;
-    std::uint64_t next_order_ = 0;
-    std::deque<Segment*> segments_;    // oldest first
-    Segment* newest_ = nullptr;        // segments_.back(); the appender reads it without the lock
     std::vector<ByteRange> extents_;   // of the record being appended
     std::vector<io::Bytes> pieces_;    // of its payload
     Status write_failure_;

@@ -13,7 +13,7 @@ std::optional<WaitedClose> Lifecycle::commit_to_finish_later() {
         if (file_.mode == FileMode::kBypass || file_.mode == FileMode::kPassive) return WaitedClose::kNothingLeft;
         if (file_.follows() || file_.several_nodes || (file_.group && file_.durable)) return WaitedClose::kShared;
         if (file_.mode != FileMode::kStaged || log_.failed() || !withheld_.is_ok() ||
-            !file_.outflow.failures().first_error().is_ok())
+            !file_.outflow.state.failures.first_error().is_ok())
             return WaitedClose::kFailing;
     }
     log_.resume_drain();
@@ -21,8 +21,9 @@ std::optional<WaitedClose> Lifecycle::commit_to_finish_later() {
     if (!file_.commits->recorded()) return WaitedClose::kUnrecorded;
     const LockGuard lock(file_.mutex());
     if (file_.mode != FileMode::kStaged || !file_.outflow.show_size()) return WaitedClose::kFailing;
-    const bool all_there = file_.bytes.index().empty() && file_.outflow.queue().idle() &&
-                           !file_.outflow.target().cut_due() && file_.outflow.target().size() == file_.sizes.logical;
+    const bool all_there = file_.bytes.index().empty() && file_.outflow.state.queue.idle() &&
+                           !file_.outflow.state.target.cut_due() &&
+                           file_.outflow.state.target.size() == file_.sizes.logical;
     if (all_there) return WaitedClose::kNothingLeft;
     file_.outflow.begin_turns();
     return std::nullopt;
@@ -49,7 +50,7 @@ void Lifecycle::leave_to_others() {
 // The last statement of a group still counts the log if the close broke off before it could state that none counts.
 bool Lifecycle::leaves_log() const {
     const LockGuard lock(file_.mutex());
-    return file_.left.log || (file_.log != nullptr && !file_.log->empty() &&
+    return file_.left.log || (file_.log != nullptr && !file_.log->segments().empty() &&
                               (file_.mode == FileMode::kFailed || !file_.index().empty() || file_.index().any_sent() ||
                                file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
 }
@@ -66,7 +67,7 @@ bool Lifecycle::left_to_others() const {
 
 std::uint64_t Lifecycle::nameless_bytes() const {
     const LockGuard lock(file_.mutex());
-    return file_.outflow.turns().nameless_bytes();
+    return file_.outflow.state.turns.nameless_bytes();
 }
 
 }   // namespace forebay::stage

@@ -15,7 +15,7 @@ Status CommitPolicy::commit(bool closing) {
         const LockGuard lock(file_.mutex());
         file_.follow();
         if (!file_.group) file_.outflow.make_good();
-        failure = file_.outflow.failures().error();
+        failure = file_.outflow.state.failures.error();
         if (failure) failure = sync_error_;
         if (!failure && !closing) return failure;
         if (!file_.progress.dirty) return failure;
@@ -37,11 +37,11 @@ Status CommitPolicy::commit(bool closing) {
         file_.update_ledger();
     }
     if (drain_now) file_.outflow.wake();
-    if (!failure || !file_.log->empty() || (!file_.durable && (!drain_now || file_.group))) return failure;
+    if (!failure || !file_.log->segments().empty() || (!file_.durable && (!drain_now || file_.group))) return failure;
     // No record tells of this commit, of its size or of a cut, so the target has to show them.
     const LockGuard lock(file_.mutex());
     FOREBAY_TRY(log_.drain());
-    return file_.durable ? file_.outflow.sync() : Status::ok();
+    return file_.durable ? file_.outflow.syncs.sync() : Status::ok();
 }
 
 bool CommitPolicy::recycle_durably(bool /*newest_too*/) { return false; }
@@ -50,7 +50,7 @@ bool CommitPolicy::recycle_durably(bool /*newest_too*/) { return false; }
 void CommitPolicy::sync_opening() {
     if (!file_.durable) return;
     const LockGuard lock(file_.mutex());
-    if (file_.log->segments() == 1) (void)sync_log();
+    if (file_.log->segments().size() == 1) (void)sync_log();
 }
 
 Status CommitPolicy::sync_log() {
@@ -71,8 +71,8 @@ Status CommitPolicy::keep_sync_error(const Status& failed) {
 }
 
 std::size_t CommitPolicy::idle_segments() const noexcept {
-    if (!file_.log || file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return 0;
-    return file_.log->idle_segments();
+    if (!file_.log || file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return 0;
+    return file_.log->segments().idle_at_front();
 }
 
 // A release takes the device's time, so the thread that wants the room does it.
@@ -102,13 +102,15 @@ bool ProcessCommits::recycle(bool newest_too) {
     file_.mutex().assert_held();
     std::optional<log::Frontier> frontier;
     if (file_.group) {
-        if (file_.bytes.index().empty() && file_.outflow.queue().none_in_flight()) {
+        if (file_.bytes.index().empty() && file_.outflow.state.queue.none_in_flight()) {
             // The frontier would say that the file is complete, while its size is still to be set.
-            if (file_.outflow.target().size() < file_.sizes.committed) return false;
+            if (file_.outflow.state.target.size() < file_.sizes.committed) return false;
             file_.group->release().all_drained();
         }
-        const bool waits = file_.log->segments() > (newest_too ? 0 : 1) && file_.log->oldest()->idle();
-        frontier = file_.group->release().recycle({file_.log->needed(), file_.bytes.index().drained_metadata(), waits,
+        const bool waits = file_.log->segments().size() > (newest_too ? 0 : 1) &&
+                           file_.log->segments().oldest()->idle();
+        frontier = file_.group->release().recycle({file_.log->segments().needed(),
+                                                   file_.bytes.index().drained_metadata(), waits,
                                                    file_.progress.resize_sequence});
         if (!frontier) return false;
         file_.progress.resize_sequence = 0;
@@ -118,8 +120,9 @@ bool ProcessCommits::recycle(bool newest_too) {
     };
     const std::size_t keep = newest_too ? 0 : 1;
     bool any = false;
-    for (; file_.log->segments() > keep && may_go(*file_.log->oldest()); any = true) file_.log->release_oldest();
-    if (file_.group) file_.group->log().set_released(file_.log->oldest_order());
+    for (; file_.log->segments().size() > keep && may_go(*file_.log->segments().oldest()); any = true)
+        file_.log->segments().release_oldest();
+    if (file_.group) file_.group->log().set_released(file_.log->segments().oldest_order());
     return any;
 }
 

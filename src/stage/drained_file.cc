@@ -26,7 +26,7 @@ drain::Backlog DrainedFile::backlog() const noexcept {
     file_.mutex().assert_held();
     const std::uint64_t needed_bytes = file_.bytes.pending_bytes() + file_.bytes.index().sent_bytes();
     const bool clogged = file_.log &&
-                         file_.log->segments() * file_.context.options().segment > 2 * needed_bytes + kDeadMax;
+                         file_.log->segments().size() * file_.context.options().segment > 2 * needed_bytes + kDeadMax;
     return {file_.bytes.ready_bytes(), !file_.bytes.index().ready_empty(), clogged, file_.sizes.logical,
             file_.sizes.committed};
 }
@@ -35,7 +35,7 @@ void DrainedFile::note(const log::TargetState& state) noexcept {
     if (file_.log) file_.log->note(state);
 }
 
-bool DrainedFile::has_records() const noexcept { return file_.log && !file_.log->empty(); }
+bool DrainedFile::has_records() const noexcept { return file_.log && !file_.log->segments().empty(); }
 
 // Without memory the index keeps the written bytes, and they are written again.
 void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::uint64_t took_ns) noexcept {
@@ -43,8 +43,8 @@ void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::u
     std::uint64_t drained = 0;
     try {
         if (succeeded)
-            drained = file_.outflow.facts().reports_late() ? file_.bytes.index().send_drained(write)
-                                                           : file_.bytes.index().erase_drained(write);
+            drained = file_.outflow.state.facts.reports_late() ? file_.bytes.index().send_drained(write)
+                                                               : file_.bytes.index().erase_drained(write);
     } catch (const std::bad_alloc&) {
         drained = 0;
     }
@@ -73,8 +73,8 @@ void DrainedFile::halted(const Status& failure) noexcept {
     file_.mutex().assert_held();
     if (!file_.group) return;
     const bool through = file_.context.options().on_error == OnError::kThrough;
-    if (through && file_.group->drains()) file_.outflow.target().note_external_writers();
-    file_.group->target().fail(failure.sys_errno(), through && !file_.outflow.target().cut_due());
+    if (through && file_.group->drains()) file_.outflow.state.target.note_external_writers();
+    file_.group->target().fail(failure.sys_errno(), through && !file_.outflow.state.target.cut_due());
     allow_bypass();
 }
 
@@ -82,8 +82,9 @@ void DrainedFile::halted(const Status& failure) noexcept {
 // would take their bytes. Then all go on staging. After a failure, no new cut becomes due before the close.
 void DrainedFile::allow_bypass() noexcept {
     file_.mutex().assert_held();
-    if (file_.group && file_.group->drains() && file_.outflow.failures().halted() && file_.outflow.queue().idle() &&
-        !file_.outflow.target().cut_due() && file_.context.options().on_error == OnError::kThrough)
+    if (file_.group && file_.group->drains() && file_.outflow.state.failures.halted() &&
+        file_.outflow.state.queue.idle() && !file_.outflow.state.target.cut_due() &&
+        file_.context.options().on_error == OnError::kThrough)
         file_.group->target().allow_bypass();
 }
 
@@ -91,10 +92,10 @@ void DrainedFile::allow_bypass() noexcept {
 void DrainedFile::pace_changed() noexcept {
     file_.mutex().assert_held();
     if (!file_.group || !file_.group->drains()) return;
-    const bool safe = !file_.outflow.target().was_cut() && !file_.outflow.facts().may_hang() && !file_.several_nodes &&
-                      !file_.durable;
-    const std::optional<std::uint64_t> pace = safe ? file_.outflow.facts().pace() : std::nullopt;
-    if (pace || file_.outflow.target().others_extend()) file_.outflow.target().note_external_growth();
+    const bool safe = !file_.outflow.state.target.was_cut() && !file_.outflow.state.facts.may_hang() &&
+                      !file_.several_nodes && !file_.durable;
+    const std::optional<std::uint64_t> pace = safe ? file_.outflow.state.facts.pace() : std::nullopt;
+    if (pace || file_.outflow.state.target.others_extend()) file_.outflow.state.target.note_external_growth();
     file_.group->target().set_memory_pace(pace);
 }
 
@@ -108,7 +109,7 @@ void DrainedFile::progressed() noexcept {
     log_.recycle();
     file_.update_ledger();
     allow_bypass();
-    if (file_.outflow.queue().none_in_flight() && file_.group) file_.group->release().at_rest();
+    if (file_.outflow.state.queue.none_in_flight() && file_.group) file_.group->release().at_rest();
 }
 
 void DrainedFile::synced() noexcept { add(file_.slot->syncs, 1); }

@@ -10,8 +10,8 @@ namespace forebay::stage {
 Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     if (file_.group) {
         FOREBAY_TRY(log_.make_marker_room());   // for the record that tells the others
-    } else if (!file_.log->empty() && !file_.log->marker_fits() && !log_.failed()) {
-        if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.leave());
+    } else if (!file_.log->segments().empty() && !file_.log->marker_fits() && !log_.failed()) {
+        if (auto segment = file_.log->acquire(); !segment) FOREBAY_TRY(log_.drain_and_release());
         else if (!log_.adopt(segment.value())) FOREBAY_TRY(log_.give_up());
     }
     const ByteRange range{offset, offset + bytes.size()};
@@ -19,7 +19,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     {
         const LockGuard lock(file_.mutex());
         file_.follow();   // earlier writes of others are older than this one
-        FOREBAY_TRY(file_.outflow.begin_bypass(offset, bytes));
+        FOREBAY_TRY(file_.outflow.bypass.begin(offset, bytes));
         if (range.begin < file_.sizes.committed)
             add(file_.slot->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
         bypasses_now = &drained_.bypasses();
@@ -33,22 +33,22 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     bool more = false;
     {
         const LockGuard lock(file_.mutex());
-        file_.outflow.end_bypass(range, outcome);
+        file_.outflow.bypass.end(range, outcome);
         drained_.allow_bypass();
         file_.context.pool()->announce_change();
         // After a failure, older staged bytes of the range stay staged.
         if (outcome) note_bypassed(range);
-        more = file_.outflow.planner().look_again();
+        more = file_.outflow.state.planner.look_again();
     }
     if (more) file_.outflow.wake();
-    else if (!file_.outflow.facts().may_hang()) file_.outflow.watch_rest();
+    else if (!file_.outflow.state.facts.may_hang()) file_.outflow.inspector.note_rest();
     return outcome;
 }
 
 // The target has the range, and no older bytes of it may drain.
 void StagedFile::note_bypassed(ByteRange range) {
     file_.bytes.index().drop(range);
-    if (!file_.log->empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
+    if (!file_.log->segments().empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
         // After a crash, recovery would bring older bytes back.
         log_.note_failure();
         add(file_.slot->guarantee_given_up, range.size());
@@ -66,7 +66,7 @@ Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes) {
     add(file_.slot->through, bytes.size());
     add(file_.slot->target_writes, 1);
     const LockGuard lock(file_.mutex());
-    file_.outflow.facts().note_unsynced();
+    file_.outflow.state.facts.note_unsynced();
     file_.sizes.logical = std::max(file_.sizes.logical, offset + bytes.size());
     return Status::ok();
 }
@@ -78,7 +78,7 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     if (file_.group && !file_.group->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = file_.log->append_through(range, sequence, supersedes);
-    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->newest(), sequence, supersedes);
+    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->segments().newest(), sequence, supersedes);
     return recorded;
 }
 
@@ -95,7 +95,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             FOREBAY_TRY(file_.target->write_at(part.offset, part.bytes));
         }
         file_.context.wrote(begin_ns, monotonic_ns(), range);
-        file_.outflow.facts().note_unsynced();
+        file_.outflow.state.facts.note_unsynced();
         add(file_.slot->through, range.size());
         add(file_.slot->target_writes, 1);
         const LockGuard lock(file_.mutex());
@@ -104,7 +104,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
             index::FileBounds noted = file_.bounds();
             file_.bytes.take_in_own(noted);
             file_.bytes.index().drop(range);
-            file_.outflow.target().reaches(range.end);
+            file_.outflow.state.target.reaches(range.end);
         }
         file_.sizes.logical = std::max(file_.sizes.logical, range.end);
     }

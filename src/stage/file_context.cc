@@ -32,16 +32,16 @@ FileContext::FileContext(const Parts& parts, std::shared_ptr<WaitClock> clock)
 
 log::SegmentPool* FileContext::pool() noexcept { return parts_.area.pool(); }
 
-bool FileContext::press_files(const StagedFile& asking) {
+bool FileContext::drain_others_for_room(const StagedFile& asking) {
     bool under_way = false;
     for (const auto& file : parts_.files.all())
-        if (file.get() != &asking) under_way = file->log().press() || under_way;
+        if (file.get() != &asking) under_way = file->log().drain_for_room() || under_way;
     return under_way || parts_.closes.any_under_way();   // the end of a close gives segments back, too
 }
 
-bool FileContext::promote_held() {
+bool FileContext::make_held_ready() {
     bool any = false;
-    for (const auto& file : parts_.files.all()) any = file->log().promote_held() > 0 || any;
+    for (const auto& file : parts_.files.all()) any = file->log().make_held_ready() > 0 || any;
     return any;
 }
 
@@ -54,7 +54,7 @@ bool FileContext::deadline_presses() noexcept {
     if (!deadline_.begins_to_press(now_ns, bytes)) return deadline_.presses();
     (void)attempt([&] {
         parts_.statistics.warn(deadline_.warning(now_ns, bytes));
-        for (const auto& file : parts_.files.all()) (void)file->log().press();
+        for (const auto& file : parts_.files.all()) (void)file->log().drain_for_room();
     });
     return true;
 }

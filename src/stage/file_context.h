@@ -55,9 +55,9 @@ class FileContext {
     [[nodiscard]] bool end() noexcept { return !ended_.exchange(true); }
 
     // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
-    bool press_files(const StagedFile& asking);
+    bool drain_others_for_room(const StagedFile& asking);
     // Room is needed, nothing is under way: held bytes of all files may drain before their commit. True: any were.
-    bool promote_held();
+    bool make_held_ready();
     // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;
     // The job ends soon, for what is staged (drain/deadline.h): closes and flushes wait for the drain. Looks at the

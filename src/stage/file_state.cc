@@ -34,7 +34,7 @@ Status FileState::refuse_if_inherited(const char* action) const {
 }
 
 index::FileBounds FileState::bounds() noexcept {
-    return {sizes.logical, progress.dirty, sizes.committed, outflow.target().size(), several_nodes};
+    return {sizes.logical, progress.dirty, sizes.committed, outflow.state.target.size(), several_nodes};
 }
 
 void FileState::follow(bool may_wait) {
@@ -45,37 +45,38 @@ void FileState::follow(bool may_wait) {
         group->order().restart();
         // The target has the released records, and its size tells of the rest.
         if (const auto size = target->size()) {
-            outflow.target().reaches(size.value());
+            outflow.state.target.reaches(size.value());
             found.reach(size.value());
         }
     }
     if (follower) return follower->take_in(found);
     group->order().count_found(slot->pending);
-    if (!group->order().damage().is_ok() && !outflow.failures().halted()) outflow.halt(group->order().damage());
+    if (!group->order().damage().is_ok() && !outflow.state.failures.halted())
+        outflow.state.halt(group->order().damage());
     const Options& options = context.options();
-    const bool gathers = may_wait && !outflow.planner().urgent() && !several_nodes && !progress.all_written &&
+    const bool gathers = may_wait && !outflow.state.planner.urgent() && !several_nodes && !progress.all_written &&
                          !group->order().completeness_awaited();
     if (!bytes.take_in(group->order(), found, options.write_max,
                        gathers ? std::min(kWaitingMax, options.size / kWaitingShare) : 0))
         return;
-    outflow.target().reaches(found.target_size);
+    outflow.state.target.reaches(found.target_size);
     update_ledger();   // some of the new bytes replaced older ones
     progress.all_written = false;
 }
 
 // Other processes may have staged bytes of a shared file. A log that was left behind has bytes that are nowhere else.
 void FileState::offer_target() noexcept {
-    const bool unstaged_now = !group && mode != FileMode::kFailed && bytes.empty() && !outflow.target().cut_due();
+    const bool unstaged_now = !group && mode != FileMode::kFailed && bytes.empty() && !outflow.state.target.cut_due();
     unstaged.offer(unstaged_now ? target.get() : nullptr);
 }
 
 Status FileState::sync_target() {
     const LockGuard lock(mutex());
-    return outflow.sync();
+    return outflow.syncs.sync();
 }
 
 std::optional<std::uint64_t> FileState::memory_pace() const noexcept {
-    return group ? group->target().memory_pace() : outflow.facts().pace();
+    return group ? group->target().memory_pace() : outflow.state.facts.pace();
 }
 
 void FileState::update_ledger() {
@@ -85,10 +86,10 @@ void FileState::update_ledger() {
     slot->pending.store(pending + (group ? group->order().found_bytes() : 0), std::memory_order_relaxed);
     slot->held.store(bytes.index().held_bytes(), std::memory_order_relaxed);
     slot->superseded.store(bytes.index().superseded_bytes(), std::memory_order_relaxed);
-    const bool any = pending > 0 && log && !log->empty();
+    const bool any = pending > 0 && log && !log->segments().empty();
     // A size that the target has not got yet counts as well.
-    const bool sized = !drains() || (!outflow.target().cut_due() && outflow.target().size() >= sizes.committed);
-    slot->oldest_ns.store(any     ? log->oldest()->first_time_ns
+    const bool sized = !drains() || (!outflow.state.target.cut_due() && outflow.state.target.size() >= sizes.committed);
+    slot->oldest_ns.store(any     ? log->segments().oldest()->first_time_ns
                           : sized ? 0
                                   : sizes.commit_time_ns,
                           std::memory_order_relaxed);

@@ -73,7 +73,7 @@ struct FileState {
               drain::DrainListener& listener);
     ~FileState();
 
-    [[nodiscard]] Mutex& mutex() const RETURN_CAPABILITY(outflow.mutex()) { return outflow.mutex(); }
+    [[nodiscard]] Mutex& mutex() const RETURN_CAPABILITY(outflow.state.mutex) { return outflow.state.mutex; }
 
     // Fails in a forked child: the file is its parent's. `action` begins the message.
     [[nodiscard]] Status refuse_if_inherited(const char* action) const;

@@ -87,7 +87,8 @@ bool StagedFile::bypasses_after_failure() const {
     if (log_.failed()) return true;
     if (file_.context.options().on_error != OnError::kThrough || file_.follows()) return false;
     const LockGuard lock(file_.mutex());
-    return !file_.outflow.failures().first_error().is_ok() && !(file_.group && file_.outflow.target().cut_due());
+    return !file_.outflow.state.failures.first_error().is_ok() &&
+           !(file_.group && file_.outflow.state.target.cut_due());
 }
 
 // In a shared file all bytes of a record wait for a commit, or none.
@@ -129,7 +130,7 @@ Status StagedFile::stage_parts(std::span<const Part> parts, ByteClass byte_class
 ByteRange StagedFile::part_to_bypass(ByteRange range, ByteClass byte_class) const noexcept {
     constexpr ByteRange kNothing{0, 0};
     // A write to a target that hangs could not be called back.
-    if (byte_class != ByteClass::kRaw || file_.durable || file_.several_nodes || file_.outflow.facts().may_hang() ||
+    if (byte_class != ByteClass::kRaw || file_.durable || file_.several_nodes || file_.outflow.state.facts.may_hang() ||
         range.size() < kBypassMin || !file_.memory_pace())
         return kNothing;
     ByteRange part = range;
@@ -154,7 +155,7 @@ Status StagedFile::bypass_fast(const Part& part) {
     const std::uint64_t writers = file_.group ? file_.group->participants() : 1;
     if (took_ns <= kPatient * writers * used_ns) return Status::ok();
     const LockGuard lock(file_.mutex());
-    file_.outflow.facts().forget_pace();
+    file_.outflow.state.facts.forget_pace();
     if (file_.group) file_.group->target().set_memory_pace(std::nullopt);   // until the drain finds it fast again
     return Status::ok();
 }
@@ -243,7 +244,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         add(file_.slot->staged, bytes);
         file_.update_ledger();
         // Otherwise the end of a target write looks again: waking a thread costs as much as a small write.
-        drain_now = !file_.group && file_.outflow.planner().wants_thread();
+        drain_now = !file_.group && file_.outflow.state.planner.wants_thread();
     }
     if (file_.group) file_.group->log().appended(parts);
     if (drain_now) file_.outflow.wake();
@@ -265,7 +266,7 @@ void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords
     for (const Part& part : parts) bytes += part.bytes.size();
     // With several nodes, other nodes wait for these bytes, so they drain at once.
     const bool drain_now = file_.own_records().note(parts, record,
-                                                    file_.several_nodes ? 1 : file_.outflow.facts().stripe());
+                                                    file_.several_nodes ? 1 : file_.outflow.state.facts.stripe());
     file_.group->order().published();
     add(file_.slot->staged, bytes);
     // The bytes count as pending before the return: no later call may correct the gauge for an indexed record.

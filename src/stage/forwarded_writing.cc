@@ -21,7 +21,7 @@ Status ForwardedWriting::write_part(const Part& part, ByteClass byte_class) {
     add(file_.slot->through, part.bytes.size());
     add(file_.slot->target_writes, 1);
     const LockGuard lock(file_.mutex());
-    file_.outflow.facts().note_unsynced();
+    file_.outflow.state.facts.note_unsynced();
     file_.sizes.logical = std::max(file_.sizes.logical, part.offset + part.bytes.size());
     return Status::ok();
 }
@@ -32,7 +32,7 @@ Status ForwardedWriting::truncate(std::uint64_t size) {
     const LockGuard writer(writer_);
     FOREBAY_TRY(target_->resize(size));
     const LockGuard lock(file_.mutex());
-    file_.outflow.facts().note_unsynced();
+    file_.outflow.state.facts.note_unsynced();
     file_.sizes.logical = size;
     return Status::ok();
 }
@@ -44,7 +44,7 @@ void ForwardedWriting::note_size(std::uint64_t size) noexcept {
 }
 
 bool ForwardedWriting::sync_due() const noexcept {
-    return file_.context.options().durability == Durability::kNode && file_.outflow.facts().unsynced();
+    return file_.context.options().durability == Durability::kNode && file_.outflow.state.facts.unsynced();
 }
 
 Status ForwardedWriting::commit() {
@@ -61,7 +61,7 @@ Status ForwardedWriting::drain() {
     const LockGuard writer(writer_);
     FOREBAY_TRY(target_->drain());
     const LockGuard lock(file_.mutex());
-    return file_.outflow.failures().error();
+    return file_.outflow.state.failures.error();
 }
 
 Status ForwardedWriting::step_aside(ledger::AsideReason reason) {
@@ -94,8 +94,8 @@ Status ForwardedWriting::close() {
         return closed;
     }
     const LockGuard lock(file_.mutex());
-    return file_.outflow.failures().first_error().is_ok() && sync_due() ? file_.outflow.sync()
-                                                                        : file_.outflow.failures().error();
+    return file_.outflow.state.failures.first_error().is_ok() && sync_due() ? file_.outflow.syncs.sync()
+                                                                        : file_.outflow.state.failures.error();
 }
 
 }   // namespace forebay::stage

@@ -12,7 +12,7 @@ namespace forebay::stage {
 group::Statement GroupCommits::survey() const {
     group::Statement statement = file_.group->release().survey();
     group::Statement::Log& own = statement.logs.at(file_.group->log().index());
-    own = {file_.log->oldest_order(), file_.log->end_position()};
+    own = {file_.log->segments().oldest_order(), file_.log->segments().end_position()};
     statement.commit_sequence = stated_.commit_sequence;
     statement.committed_size = stated_.committed_size;
     statement.commit_time_ns = stated_.commit_time_ns;
@@ -22,7 +22,7 @@ group::Statement GroupCommits::survey() const {
 Status GroupCommits::state(group::Statement& statement) {
     {
         const LockGuard lock(file_.mutex());
-        statement.certain = sync_error_.is_ok() && file_.outflow.failures().target_lost().is_ok();
+        statement.certain = sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok();
     }
     const Status stated = file_.group->release().state(statement);
     add(file_.slot->syncs, 1);
@@ -41,7 +41,7 @@ Status GroupCommits::sync_own_log() {
     const LockGuard lock(file_.mutex());
     if (!file_.group || file_.mode != FileMode::kStaged) return Status::ok();
     if (!sync_error_.is_ok()) return sync_error_;   // a second sync would not report the bytes that the first one lost
-    const std::uint64_t end = file_.log->end_position();
+    const std::uint64_t end = file_.log->segments().end_position();
     const std::shared_ptr<group::Group> group = file_.group;
     FOREBAY_TRY(sync_log());
     group->log().synced(end);
@@ -82,7 +82,7 @@ Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
     Status outcome;
     {
         const LockGuard lock(file_.mutex());
-        outcome = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
+        outcome = file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
         if (!outcome && !closing) return outcome;
         sequence = file_.next_sequence();
         file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
@@ -108,26 +108,26 @@ bool GroupCommits::recycle(bool /*newest_too*/) {
 bool GroupCommits::recycle_durably(bool newest_too) {
     file_.mutex().assert_held();
     if (!file_.group || file_.follows() || file_.mode != FileMode::kStaged || recycling_ ||
-        file_.outflow.failures().halted())
+        file_.outflow.state.failures.halted())
         return false;
     file_.follow();
     if (file_.bytes.index().any_sent()) {
         recycling_ = true;
-        const Status confirmed = file_.outflow.sync();
+        const Status confirmed = file_.outflow.syncs.sync();
         recycling_ = false;
-        file_.outflow.arrivals().announce();
+        file_.outflow.state.arrivals.announce();
         if (!confirmed) return confirmed.sys_errno() != ETIMEDOUT;
     }
-    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due()) return false;
+    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return false;
     const std::size_t keep = newest_too ? 0 : 1;
-    const bool waits = file_.log->segments() > keep && file_.log->oldest()->idle();
+    const bool waits = file_.log->segments().size() > keep && file_.log->segments().oldest()->idle();
     group::Statement plan = survey();
     const group::Statement before = plan;
-    if (!file_.group->release().plan_release(
-            {file_.log->needed(), file_.bytes.index().drained_metadata(), waits, file_.progress.resize_sequence}, plan))
+    if (!file_.group->release().plan_release({file_.log->segments().needed(), file_.bytes.index().drained_metadata(),
+                                              waits, file_.progress.resize_sequence},
+                                             plan))
         return false;
-    const std::size_t own = file_.log->segments_that_may_go(plan.frontier, file_.bytes.index().drained_metadata(),
-                                                            keep);
+    const std::size_t own = file_.log->segments().may_go(plan.frontier, file_.bytes.index().drained_metadata(), keep);
     plan.logs[file_.group->log().index()].needed_from += own;
     bool any = false;
     for (std::size_t i = 0; i < plan.logs.size(); ++i)
@@ -143,13 +143,13 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     }
     recycling_ = false;
     // After a failed sync no promise is left to keep, and the room is needed.
-    if (outcome || (!sync_error_.is_ok() && file_.outflow.failures().target_lost().is_ok())) {
+    if (outcome || (!sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok())) {
         group->release().release(plan);
-        for (std::size_t i = 0; i < own; ++i) file_.log->release_oldest();
-        group->log().set_released(file_.log->oldest_order());
+        for (std::size_t i = 0; i < own; ++i) file_.log->segments().release_oldest();
+        group->log().set_released(file_.log->segments().oldest_order());
         if (file_.progress.resize_sequence == cut) file_.progress.resize_sequence = 0;
     }
-    file_.outflow.arrivals().announce();
+    file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
@@ -184,14 +184,14 @@ Status GroupCommits::release_all() {
         }
     }
     recycling_ = false;
-    file_.outflow.arrivals().announce_unpinned();
+    file_.outflow.state.arrivals.announce_unpinned();
     return outcome;
 }
 
 // The release must be on the device before the board goes.
 Status GroupCommits::log_given_back() {
     add(file_.slot->syncs, 1);
-    return file_.context.pool()->sync().with_context("give back the log of " + file_.name.path);
+    return file_.context.pool()->file().sync().with_context("give back the log of " + file_.name.path);
 }
 
 }   // namespace forebay::stage

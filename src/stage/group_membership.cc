@@ -41,12 +41,13 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
         if (several_nodes) file_.sizes.committed = 0;   // all raw data lies beyond, and drains at once
         if (file_.group->drains()) {
             file_.group->target().set_committed_size(file_.sizes.committed);
-            file_.outflow.share(file_.group->order(),
-                                std::min<std::size_t>(file_.group->participants(), kDrainThreadsMax), several_nodes);
+            file_.outflow.state.share(file_.group->order(),
+                                      std::min<std::size_t>(file_.group->participants(), kDrainThreadsMax),
+                                      several_nodes);
         } else {
             file_.follower = std::make_unique<index::FollowedBytes>(file_.group->order());
         }
-        if (several_nodes && file_.group->drains()) file_.outflow.target().note_external_writers();
+        if (several_nodes && file_.group->drains()) file_.outflow.state.target.note_external_writers();
         file_.bytes.index().clear();   // numbers begin afresh
     }
     if (!log_.adopt_first_segment())
@@ -63,10 +64,10 @@ void GroupMembership::poll(bool room_wanted) {
         } catch (const std::bad_alloc&) {
             // Nothing is lost: the next call finds the records again.
         }
-        file_.outflow.arrivals().announce();   // a thread may wait for incomplete records
+        file_.outflow.state.arrivals.announce();   // a thread may wait for incomplete records
     }
     if (drain_now) file_.outflow.wake();
-    if (room_wanted) (void)file_.outflow.confirm_soon();
+    if (room_wanted) (void)file_.outflow.confirms.ask();
 }
 
 // Returns true if a drain thread is wanted.
@@ -74,25 +75,26 @@ bool GroupMembership::find_work(bool room_wanted) {
     if (file_.mode != FileMode::kStaged || file_.follows()) return false;
     file_.follow(!room_wanted);
     if (room_wanted)
-        file_.outflow.arrivals().wait_out_pause(file_.mutex(),
-                                                file_.outflow.failures());   // this thread has nothing else to do
+        file_.outflow.state.arrivals.wait_out_pause(
+            file_.mutex(),
+            file_.outflow.state.failures);   // this thread has nothing else to do
     if (file_.mode != FileMode::kStaged || !file_.group) return false;
     if (room_wanted && file_.commits->recycle_durably(false) && (file_.mode != FileMode::kStaged || !file_.group))
         return false;
-    if (room_wanted && !file_.outflow.failures().halted() &&
-        (file_.outflow.arrivals().stalled(file_.outflow.queue()) || file_.outflow.arrivals().sync_hangs()))
-        file_.outflow.halt(file_.outflow.arrivals().timed_out());
-    if (room_wanted && !file_.outflow.failures().halted()) {
+    if (room_wanted && !file_.outflow.state.failures.halted() &&
+        (file_.outflow.state.arrivals.stalled(file_.outflow.state.queue) || file_.outflow.state.arrivals.sync_hangs()))
+        file_.outflow.state.halt(file_.outflow.state.arrivals.timed_out());
+    if (room_wanted && !file_.outflow.state.failures.halted()) {
         log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
-        if (file_.bytes.index().ready_empty() && file_.outflow.queue().idle() && !file_.outflow.target().cut_due() &&
-            file_.group->lacks_room())
-            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
-        (void)file_.outflow.planner().resume();
-        file_.outflow.planner().hurry();
+        if (file_.bytes.index().ready_empty() && file_.outflow.state.queue.idle() &&
+            !file_.outflow.state.target.cut_due() && file_.group->lacks_room())
+            add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
+        (void)file_.outflow.state.planner.resume();
+        file_.outflow.state.planner.hurry();
     }
     log_.recycle();
     file_.update_ledger();
-    return file_.outflow.planner().wants_thread();
+    return file_.outflow.state.planner.wants_thread();
 }
 
 void GroupMembership::collective_write_done() {
@@ -119,12 +121,12 @@ Status GroupMembership::finish_followed(const Status& outcome) {
             file_.log.reset();
             file_.mode = FileMode::kPassive;
             file_.sizes.committed = file_.sizes.logical;
-            file_.outflow.target().set_size(file_.sizes.logical);
+            file_.outflow.state.target.set_size(file_.sizes.logical);
         } else {
-            file_.log->abandon();
+            file_.log->segments().abandon();
             file_.left.log = true;
             file_.mode = FileMode::kFailed;
-            file_.outflow.halt(outcome);
+            file_.outflow.state.halt(outcome);
         }
         file_.group.reset();
         file_.offer_target();
@@ -138,12 +140,12 @@ Status GroupMembership::drain_present() {
     std::uint64_t below = 0;
     {
         const LockGuard lock(file_.mutex());
-        if (file_.mode != FileMode::kStaged || !file_.group) return file_.outflow.failures().error();
+        if (file_.mode != FileMode::kStaged || !file_.group) return file_.outflow.state.failures.error();
         group = file_.group;
         below = group->order().present_below();
         if (group->drains()) {
             file_.follow();
-            add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+            add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
         }
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
@@ -153,7 +155,7 @@ Status GroupMembership::drain_present() {
     {
         const LockGuard lock(file_.mutex());
         drained = log_.drain(below);
-        drain_now = file_.outflow.planner().wants_thread();   // for later records, which were followed here
+        drain_now = file_.outflow.state.planner.wants_thread();   // for later records, which were followed here
     }
     if (drain_now) file_.outflow.wake();
     return drained;
@@ -170,7 +172,7 @@ Status GroupMembership::resize_beside(std::uint64_t size) {
 
 Status GroupMembership::note_size(std::uint64_t size) {
     const LockGuard writer(file_.writer);
-    if (!file_.follows() && file_.log != nullptr && !file_.log->empty()) {
+    if (!file_.follows() && file_.log != nullptr && !file_.log->segments().empty()) {
         FOREBAY_TRY(log_.make_marker_room());
         const std::uint64_t sequence = file_.next_sequence();
         group::DrawnNumber drawn(file_.order());
@@ -181,17 +183,17 @@ Status GroupMembership::note_size(std::uint64_t size) {
     }
     const LockGuard lock(file_.mutex());
     file_.sizes.logical = size;
-    file_.outflow.target().set_size(size);
+    file_.outflow.state.target.set_size(size);
     file_.index().drop({size, kOffsetMax});
     return Status::ok();
 }
 
-void GroupMembership::guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard) {
+void GroupMembership::wrap_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& wrap) {
     const LockGuard writer(file_.writer);
     const LockGuard lock(file_.mutex());
-    file_.unstaged.replace(file_.target, guard(file_.target));
+    file_.unstaged.replace(file_.target, wrap(file_.target));
     file_.offer_target();
-    file_.outflow.target().reach_through(file_.target);
+    file_.outflow.state.target.reach_through(file_.target);
 }
 
 void GroupMembership::waited_since(std::uint64_t begin_ns) noexcept {
@@ -214,7 +216,7 @@ Status GroupMembership::bypass_log(ledger::AsideReason reason) {
         if (file_.mode != FileMode::kStaged) return Status::ok();
         file_.bytes.index().clear();
         file_.follower.reset();
-        file_.log->release_all();
+        file_.log->segments().release_all();
         file_.group.reset();
         file_.mode = FileMode::kBypass;
         file_.offer_target();

@@ -38,8 +38,8 @@ class GroupMembership {
     [[nodiscard]] bool shared() const;
     Status sync_own_log() { return file_.commits->sync_own_log(); }
     Status begin_statements() { return file_.commits->begin_statements(); }
-    // Until the file is closed, all changes reach the target through the file that `guard` returns.
-    void guard_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& guard);
+    // Until the file is closed, all changes reach the target through the file that `wrap` returns.
+    void wrap_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& wrap);
 
     // ---- the drainer's --------------------------------------------------------------------------
 

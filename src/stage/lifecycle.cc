@@ -24,7 +24,7 @@ log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
 
 Status Lifecycle::may_be_opened() {
     const LockGuard lock(file_.mutex());
-    if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
+    if (file_.mode == FileMode::kFailed) return file_.outflow.state.failures.error();
     if (file_.mode != FileMode::kPassive)
         return {Code::kInternal, "open " + file_.name.path + ": it is being written already"};
     return Status::ok();   // the mode stays, as this thread has the writer's lock
@@ -78,7 +78,7 @@ Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::Led
     file_.mode = aside || file_.context.pool() == nullptr ? FileMode::kBypass : FileMode::kStaged;
     if (aside) file_.count_aside(*aside);
     if (file_.mode == FileMode::kStaged) log_.open(born);
-    file_.outflow.open(file_.target, traits, size.value(), log_mount());
+    file_.outflow.state.open(file_.target, traits, size.value(), log_mount());
     file_.offer_target();
     return Status::ok();
 }
@@ -89,7 +89,7 @@ Status Lifecycle::refresh() {
     const auto size = file_.target->size();
     if (!size) return size.status();
     file_.sizes.logical = size.value();
-    file_.outflow.target().set_size(file_.sizes.logical);
+    file_.outflow.state.target.set_size(file_.sizes.logical);
     file_.offer_target();
     return Status::ok();
 }
@@ -103,7 +103,7 @@ Result<bool> Lifecycle::begin_staging() {
         const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
         if (file_.mode != FileMode::kBypass || file_.group != nullptr || file_.several_nodes || log_.failed() ||
             file_.context.pool() == nullptr || file_.slot->aside.load(std::memory_order_relaxed) != disabled ||
-            !file_.outflow.failures().error().is_ok())
+            !file_.outflow.state.failures.error().is_ok())
             return false;
     }
     const auto size = file_.target->size();
@@ -111,15 +111,15 @@ Result<bool> Lifecycle::begin_staging() {
     const io::FileTraits traits = file_.target->traits();
     const log::Birth born = birth_of(*file_.target, traits);
     const LockGuard lock(file_.mutex());
-    FOREBAY_TRY(file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
-        return file_.outflow.queue().idle();
+    FOREBAY_TRY(file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+        return file_.outflow.state.queue.idle();
     }));
     file_.sizes = {size.value(), size.value()};
     file_.progress.resize_sequence = 0;
     file_.progress.dirty = false;
     log_.open(born);
     file_.mode = FileMode::kStaged;
-    file_.outflow.open(file_.target, traits, size.value(), log_mount());
+    file_.outflow.state.open(file_.target, traits, size.value(), log_mount());
     file_.offer_target();
     return true;
 }
@@ -128,7 +128,7 @@ Result<bool> Lifecycle::begin_staging() {
 std::uint64_t Lifecycle::log_mount() {
     if (!file_.durable || file_.context.pool() == nullptr) return 0;
     Result<io::FileState> state = out_of_memory();
-    (void)attempt([&] { state = file_.context.pool()->state(); });
+    (void)attempt([&] { state = file_.context.pool()->file().state(); });
     return state ? state.value().mount : 0;
 }
 
@@ -141,7 +141,7 @@ Status Lifecycle::step_aside(ledger::AsideReason reason) {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return Status::ok();
     }
-    FOREBAY_TRY(log_.leave());
+    FOREBAY_TRY(log_.drain_and_release());
     const LockGuard lock(file_.mutex());
     return log_.stop_staging();
 }
@@ -156,7 +156,7 @@ Status Lifecycle::expose_offsets() {
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode == FileMode::kPassive) return Status::ok();
-        if (file_.mode == FileMode::kFailed) return file_.outflow.failures().error();
+        if (file_.mode == FileMode::kFailed) return file_.outflow.state.failures.error();
         // A child writes nothing, and cannot drain for its parent.
         if (file_.context.inherited() && file_.mode == FileMode::kStaged && file_.bytes.pending_bytes() == 0)
             return Status::ok();
@@ -173,7 +173,7 @@ Status Lifecycle::finish(Finish how) {
 
 void Lifecycle::let_others_open() noexcept {
     const LockGuard lock(file_.mutex());
-    file_.outflow.turns().let_others_open();
+    file_.outflow.state.turns.let_others_open();
 }
 
 Status Lifecycle::finish_unclosed() {
@@ -181,7 +181,8 @@ Status Lifecycle::finish_unclosed() {
     const LockGuard writer(file_.writer, kLocked);
     {
         const LockGuard lock(file_.mutex());
-        if (file_.mode == FileMode::kFailed) return withheld_.is_ok() ? file_.outflow.failures().error() : withheld_;
+        if (file_.mode == FileMode::kFailed)
+            return withheld_.is_ok() ? file_.outflow.state.failures.error() : withheld_;
         if (file_.mode == FileMode::kPassive) return Status::ok();
         if (file_.group)
             return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
@@ -207,21 +208,21 @@ Status Lifecycle::close_staged(Finish how) {
         const LockGuard lock(file_.mutex());
         file_.follow();
         if (file_.mode != FileMode::kStaged) {
-            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.facts().unsynced();
+            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.state.facts.unsynced();
             if (file_.mode == FileMode::kBypass) file_.mode = FileMode::kPassive;
             file_.offer_target();
-            return file_.outflow.failures().first_error().is_ok() && to_sync ? file_.outflow.sync()
-                                                                             : file_.outflow.failures().error();
+            return file_.outflow.state.failures.first_error().is_ok() && to_sync ? file_.outflow.syncs.sync()
+                                                                             : file_.outflow.state.failures.error();
         }
         if (!withheld_.is_ok()) {
             file_.mode = FileMode::kFailed;
             file_.offer_target();
-            file_.outflow.halt(withheld_);
+            file_.outflow.state.halt(withheld_);
             return withheld_.with_context(fmt::format("close {}: what was written since the last flush that "
                                                       "succeeded is incomplete, and stays in the staging log",
                                                       file_.name.path));
         }
-        file_.outflow.failures().try_again();
+        file_.outflow.state.failures.try_again();
     }
     // Fails if the drain has failed before; the bytes that still can drain do so all the same.
     Status outcome = file_.commits->commit(true);
@@ -229,13 +230,13 @@ Status Lifecycle::close_staged(Finish how) {
     {
         const LockGuard lock(file_.mutex());
         group = file_.durable && file_.group;
-        if (!settle_for_close(outcome)) return leave_in_log(std::move(outcome));
+        if (!settle_for_close(outcome)) return close_keeping_log(std::move(outcome));
         file_.log.reset();
         file_.group.reset();
         file_.follower.reset();
         file_.mode = FileMode::kPassive;
         file_.sizes.committed = file_.sizes.logical;
-        file_.outflow.target().set_size(file_.sizes.logical);
+        file_.outflow.state.target.set_size(file_.sizes.logical);
         file_.update_ledger();
     }
     if (program_waits) file_.context.spare_time().forgive();
@@ -246,15 +247,15 @@ Status Lifecycle::close_staged(Finish how) {
 
 bool Lifecycle::settle_for_close(Status& outcome) {
     if (const Status drained = log_.drain(); outcome) outcome = drained;
-    if (file_.outflow.failures().halted() && file_.outflow.failures().first_error().sys_errno() == ENOMEM) {
+    if (file_.outflow.state.failures.halted() && file_.outflow.state.failures.first_error().sys_errno() == ENOMEM) {
         // A write that began before this attempt, and got no memory, may have stopped it. No such write is left now.
-        file_.outflow.failures().resume();
+        file_.outflow.state.failures.resume();
         (void)log_.drain();
     }
-    if (!file_.bytes.index().empty() || file_.outflow.target().cut_due() || !file_.outflow.queue().idle() ||
+    if (!file_.bytes.index().empty() || file_.outflow.state.target.cut_due() || !file_.outflow.state.queue.idle() ||
         (file_.group && !file_.group->order().damage().is_ok()))
         return false;
-    if (file_.outflow.target().size() != file_.sizes.logical) {
+    if (file_.outflow.state.target.size() != file_.sizes.logical) {
         const Status resized = file_.outflow.resize_target(file_.sizes.logical);
         if (outcome) outcome = resized;
         if (!resized) return false;
@@ -267,35 +268,35 @@ bool Lifecycle::settle_for_close(Status& outcome) {
     const Status durable = file_.commits->release_all();
     if (outcome) outcome = durable;
     // The log may still have bytes that the target lacks, or segments that the last statement counts.
-    return (file_.group ? durable.is_ok() : file_.log->empty()) && file_.outflow.failures().target_lost().is_ok() &&
-           durable.sys_errno() != ETIMEDOUT;
+    return (file_.group ? durable.is_ok() : file_.log->segments().empty()) &&
+           file_.outflow.state.failures.target_lost().is_ok() && durable.sys_errno() != ETIMEDOUT;
 }
 
 // The target may report only now that it has lost bytes. Returns true if it has all of them.
 bool Lifecycle::confirm_for_close(Status& outcome) {
-    using Confirm = drain::Outflow::Confirm;
-    if (const Status confirmed = file_.outflow.confirm(Confirm::kClose); outcome) outcome = confirmed;
+    using drain::Confirm;
+    if (const Status confirmed = file_.outflow.confirms.await(Confirm::kClose); outcome) outcome = confirmed;
     if (!outcome && !file_.group) {
         file_.outflow.make_good();
-        if (file_.outflow.failures().first_error().is_ok()) outcome = file_.outflow.confirm(Confirm::kClose);
+        if (file_.outflow.state.failures.first_error().is_ok()) outcome = file_.outflow.confirms.await(Confirm::kClose);
     }
     return file_.bytes.index().empty() && !file_.bytes.index().any_sent();
 }
 
-Status Lifecycle::leave_in_log(Status outcome) {
-    const Status alone = file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+Status Lifecycle::close_keeping_log(Status outcome) {
+    const Status alone = file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
         return !file_.commits->recycling();
     });
     if (outcome) outcome = alone;
     if (outcome && file_.group) outcome = file_.group->order().damage();
     file_.mode = FileMode::kFailed;
     file_.offer_target();
-    file_.outflow.halt(outcome);
+    file_.outflow.state.halt(outcome);
     if (file_.log->marker_fits())
         (void)file_.log->append_marker(log::RecordKind::kClose, file_.sizes.logical, file_.next_sequence());
     Status told = outcome.with_context(fmt::format("close {}: {} bytes stay in the staging log", file_.name.path,
                                                    file_.bytes.pending_bytes()));
-    if (file_.outflow.turns().changed()) leave_to_others();
+    if (file_.outflow.state.turns.changed()) leave_to_others();
     return told;
 }
 

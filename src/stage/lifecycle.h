@@ -72,7 +72,7 @@ class Lifecycle final : public Writing {
     Status finish() override { return finish(Finish::kProgramWaits); }
     // Call this after finish(kBehindProgram), once the file is unlocked.
     void let_others_open() noexcept;
-    // Commits, so that `finish` may come later; the drain then watches for other programs (Outflow::guard). Returns
+    // Commits, so that `finish` may come later; the drain then watches for other programs (drain/turns.h). Returns
     // nullopt if it may: the process's death then loses nothing. Otherwise the reason to finish at once; `finish`
     // reports a failure of this call. For a shared file the drainer calls it, once no rank writes any more.
     [[nodiscard]] std::optional<WaitedClose> commit_to_finish_later();
@@ -100,7 +100,7 @@ class Lifecycle final : public Writing {
     // Returns true if the target has everything, and the log may go. `outcome` keeps the first failure.
     bool settle_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
     bool confirm_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
-    Status leave_in_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
+    Status close_keeping_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
     void leave_to_others() REQUIRES(file_.mutex());
     [[nodiscard]] std::uint64_t log_mount();
 

@@ -16,12 +16,12 @@ Status StagingLog::give_up() {
         const LockGuard lock(file_.mutex());
         failed_ = true;
         file_.count_aside(ledger::AsideReason::kStagingArea);
-        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     const LockGuard lock(file_.mutex());
     // The outflow keeps the failure.
-    if (!drain() || !file_.outflow.confirm(drain::Outflow::Confirm::kSync)) return Status::ok();
-    if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.target().cut_due())
+    if (!drain() || !file_.outflow.confirms.await(drain::Confirm::kSync)) return Status::ok();
+    if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.state.target.cut_due())
         return Status::ok();
     FOREBAY_TRY(await_unpinned());
     if (!file_.commits->release_all()) return Status::ok();

@@ -21,18 +21,18 @@ Result<std::uint64_t> PowerLossCommits::append(bool closing, Status& failure) {
 // Syncs what the commit promises, then the record. If the log is empty after that there is no record, and the caller
 // brings the target up to date. `recorded`: recovery would find the record, even if it may not be on the device.
 Status PowerLossCommits::append_record(bool closing, std::uint64_t& sequence, bool& recorded) {
-    if (!file_.log->empty() && !file_.log->marker_fits()) {
+    if (!file_.log->segments().empty() && !file_.log->marker_fits()) {
         const auto room = log_.make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0) FOREBAY_TRY(log_.leave());
+        if (room.value() == 0) FOREBAY_TRY(log_.drain_and_release());
     }
     // The number is above that of the segment's open record: an older commit in this place is from another use.
     sequence = file_.next_sequence();
-    if (file_.log->empty()) return Status::ok();
+    if (file_.log->segments().empty()) return Status::ok();
     // No record tells of the bytes that bypassed the log since the last commit.
     // If a device fails, a closing commit is made all the same: it protects from the death of the process.
     const LockGuard lock(file_.mutex());
-    Status before = file_.outflow.facts().unsynced() ? file_.outflow.sync() : Status::ok();
+    Status before = file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
     if (before || closing)
         if (const Status synced = sync_log(); before) before = synced;
     if (!before && !closing) return before;
@@ -49,28 +49,28 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
 
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
-    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.failures().halted()) return false;
+    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted()) return false;
     const bool sent = file_.bytes.index().any_sent();
     std::size_t count = idle_segments();
     if (count == 0 && !sent) return false;
     recycling_ = true;
-    Status outcome = file_.outflow.sync();
+    Status outcome = file_.outflow.syncs.sync();
     if (sent) count = idle_segments();   // the sync has confirmed all that they had
     if (count == 0) {
         recycling_ = false;
-        file_.outflow.arrivals().announce();
-        return outcome.sys_errno() == 0 && file_.outflow.queue().running() > 0;
+        file_.outflow.state.arrivals.announce();
+        return outcome.sys_errno() == 0 && file_.outflow.state.queue.running() > 0;
     }
     // First the newer record or copy that made them idle reaches the device, then the note that they are gone.
     if (outcome) outcome = sync_log();
     if (outcome) {
-        const bool declared = file_.log->declare_needed_from(file_.log->oldest_order() + count);
+        const bool declared = file_.log->declare_needed_from(file_.log->segments().oldest_order() + count);
         outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
     }
     recycling_ = false;
     if (outcome || !sync_error_.is_ok())
-        for (std::size_t i = 0; i < count; ++i) file_.log->release_oldest();
-    file_.outflow.arrivals().announce();
+        for (std::size_t i = 0; i < count; ++i) file_.log->segments().release_oldest();
+    file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
@@ -79,22 +79,24 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
 Status PowerLossCommits::release_all() {
     file_.mutex().assert_held();
     recycling_ = true;
-    Status outcome = file_.outflow.facts().unsynced() || !file_.log->empty() ? file_.outflow.sync() : Status::ok();
-    const bool several = file_.log->segments() > 1;
+    Status outcome = file_.outflow.state.facts.unsynced() || !file_.log->segments().empty() ? file_.outflow.syncs.sync()
+                                                                                            : Status::ok();
+    const bool several = file_.log->segments().size() > 1;
     if (outcome && several) {
-        const bool declared = file_.log->declare_needed_from(file_.log->oldest_order() + file_.log->segments() - 1);
+        const bool declared = file_.log->declare_needed_from(file_.log->segments().oldest_order() +
+                                                             file_.log->segments().size() - 1);
         outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
     }
     const auto may_release = [&]() NO_THREAD_SAFETY_ANALYSIS { return outcome || !sync_error_.is_ok(); };
     if (may_release())
-        while (file_.log->segments() > 1) file_.log->release_oldest();
+        while (file_.log->segments().size() > 1) file_.log->segments().release_oldest();
     if (outcome && several) outcome = sync_log();
-    if (may_release() && !file_.log->empty()) {
-        file_.log->release_oldest();
+    if (may_release() && !file_.log->segments().empty()) {
+        file_.log->segments().release_oldest();
         if (outcome) outcome = sync_log();
     }
     recycling_ = false;
-    file_.outflow.arrivals().announce_unpinned();
+    file_.outflow.state.arrivals.announce_unpinned();
     return outcome;
 }
 

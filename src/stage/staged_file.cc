@@ -18,7 +18,7 @@ StagedFile::StagedFile(FileContext& context, FileState::Name name, std::shared_p
       membership_(file_, log_) {}
 
 StagedFile::~StagedFile() {
-    if (lifecycle_.leaves_log()) file_.log->abandon();
+    if (lifecycle_.leaves_log()) file_.log->segments().abandon();
 }
 
 Status StagedFile::read(std::uint64_t offset, io::MutableBytes into) {
@@ -55,16 +55,16 @@ Status StagedFile::truncate(std::uint64_t size) {
     }
     if (state == FileMode::kBypass) {
         FOREBAY_TRY(file_.target->resize(size));
-        file_.outflow.facts().note_unsynced();
+        file_.outflow.state.facts.note_unsynced();
     }
 
     const LockGuard lock(file_.mutex());
     if (state == FileMode::kStaged && size < file_.sizes.logical) {
         // Older bytes beyond the cut must stay hidden, also when the file grows again.
         file_.bytes.index().truncate(
-            size, std::max({file_.sizes.logical, file_.outflow.target().size(), file_.sizes.committed}),
+            size, std::max({file_.sizes.logical, file_.outflow.state.target.size(), file_.sizes.committed}),
             file_.sizes.committed);
-        file_.outflow.note_cut();
+        file_.outflow.state.note_cut();
         log_.recycle();
         file_.update_ledger();
     }
@@ -84,7 +84,7 @@ Status StagedFile::commit() {
         if (file_.follows()) return Status::ok();
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
-    if (file_.mode == FileMode::kBypass) return file_.outflow.facts().unsynced() ? file_.sync_target() : Status::ok();
+    if (file_.mode == FileMode::kBypass) return file_.outflow.state.facts.unsynced() ? file_.sync_target() : Status::ok();
     FOREBAY_TRY(file_.commits->commit(false));
     const bool drains = file_.context.options().flush == OnFlush::kDrain || file_.context.deadline_presses();
     const LockGuard lock(file_.mutex());
@@ -96,9 +96,9 @@ Status StagedFile::drain() {
     const LockGuard writer(file_.writer);
     {
         const LockGuard lock(file_.mutex());
-        if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.failures().error();
+        if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.state.failures.error();
         file_.follow();
-        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
     const LockGuard lock(file_.mutex());
@@ -111,7 +111,7 @@ Status StagedFile::drain_ready() {
     if (file_.context.inherited()) return Status::ok();
     const LockGuard writer(file_.writer);
     const LockGuard lock(file_.mutex());
-    if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.failures().error();
+    if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.state.failures.error();
     file_.follow();
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
     return log_.drain();

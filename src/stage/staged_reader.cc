@@ -48,7 +48,7 @@ void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     }
     // Other processes may have made the file longer than this one knows; then the target tells where it ends.
     const ByteRange inside = file_.group ? all : all.intersect({0, std::max(file_.sizes.logical, all.begin)});
-    const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
+    const std::uint64_t real_end = file_.outflow.state.target.cut_due().value_or(kOffsetMax);
     file_.index().for_each_newest(
         inside,
         [&](ByteRange range, const index::StagedPlace& bytes) {
@@ -72,7 +72,7 @@ void StagedReader::pin(const CopyPlan& plan) {
 void StagedReader::unpin(const CopyPlan& plan) {
     const LockGuard lock(file_.mutex());
     for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
-    file_.outflow.arrivals().announce_unpinned();
+    file_.outflow.state.arrivals.announce_unpinned();
     if (file_.log) log_.recycle();
 }
 
@@ -164,7 +164,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
             if (!inherited) {
                 file_.follow();
                 // The listener does not report records that are followed here; other nodes may wait for their drain.
-                drain_now = file_.group && file_.drains() && file_.outflow.planner().wants_thread();
+                drain_now = file_.group && file_.drains() && file_.outflow.state.planner.wants_thread();
             }
             if (file_.group && !file_.group->order().damage().is_ok())
                 return file_.group->order().damage().with_context("read " + file_.name.path);
@@ -172,7 +172,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
             group = file_.group;
             for (const ReadPart& part : parts)
                 if (!part.into.empty()) plan_copy(part, plan);
-            if (!inherited && file_.outflow.facts().waited_for()) threads = file_.context.options().drain_threads;
+            if (!inherited && file_.outflow.state.facts.waited_for()) threads = file_.context.options().drain_threads;
             pinned = !plan.staged.empty() && !inherited && !file_.follows();
             if (pinned) pin(plan);
         }
@@ -214,7 +214,7 @@ Status StagedReader::copy_committed(CommitKeeper& keeper) {
                     file_.name.path + ": its last flush is not known apart from what came after it"};
         CommitKeeper::State state{
             file_.sizes.committed, file_.slot->guarantee_given_up.load(std::memory_order_relaxed), {}};
-        const std::uint64_t real_end = file_.outflow.target().cut_due().value_or(kOffsetMax);
+        const std::uint64_t real_end = file_.outflow.state.target.cut_due().value_or(kOffsetMax);
         file_.bytes.index().for_each_ready(
             {0, file_.sizes.committed},
             [&](ByteRange range, const index::StagedPlace& bytes) {

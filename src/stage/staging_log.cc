@@ -28,39 +28,39 @@ void StagingLog::open(const log::Birth& born) {
 
 Status StagingLog::await_unpinned() {
     file_.mutex().assert_held();
-    return file_.outflow.arrivals().await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
-        return !file_.log->pinned() && !file_.commits->recycling();
+    return file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
+        return !file_.log->segments().pinned() && !file_.commits->recycling();
     });
 }
 
 Status StagingLog::stop_staging() {
     file_.mutex().assert_held();
-    if (file_.outflow.target().size() != file_.sizes.logical)
+    if (file_.outflow.state.target.size() != file_.sizes.logical)
         FOREBAY_TRY(file_.outflow.resize_target(file_.sizes.logical));
-    file_.log->release_all();
-    file_.outflow.facts().note_unsynced();
-    file_.outflow.target().set_size(file_.sizes.logical);
+    file_.log->segments().release_all();
+    file_.outflow.state.facts.note_unsynced();
+    file_.outflow.state.target.set_size(file_.sizes.logical);
     file_.sizes.committed = file_.sizes.logical;
     file_.mode = FileMode::kBypass;
     file_.offer_target();
     return Status::ok();
 }
 
-Status StagingLog::leave() {
+Status StagingLog::drain_and_release() {
     file_.writer.assert_held();
     {
         const LockGuard lock(file_.mutex());
         file_.follow();
-        add(file_.slot->guarantee_given_up, file_.bytes.index().promote_held());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     {
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
-        FOREBAY_TRY(file_.outflow.confirm(drain::Outflow::Confirm::kSync));
+        FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
         FOREBAY_TRY(await_unpinned());
         FOREBAY_TRY(file_.commits->release_all());
-        file_.log->release_all();
-        if (file_.group) file_.group->log().set_released(file_.log->oldest_order());
+        file_.log->segments().release_all();
+        if (file_.group) file_.group->log().set_released(file_.log->segments().oldest_order());
     }
     return file_.commits->log_given_back();
 }
@@ -68,13 +68,13 @@ Status StagingLog::leave() {
 Status StagingLog::append_marker(log::RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     file_.writer.assert_held();
     const bool cut = kind == log::RecordKind::kTruncate && argument < file_.sizes.logical;
-    if ((file_.log->empty() && !cut) || failed_) return Status::ok();
+    if ((file_.log->segments().empty() && !cut) || failed_) return Status::ok();
     if (file_.group) {
         FOREBAY_TRY(make_marker_room());
     } else if (!file_.log->marker_fits()) {
         const auto room = make_room(log::kRecordHeaderBytes, log::SegmentPool::Take::kAny);
         if (!room) return room.status();
-        if (room.value() == 0) return failed_ ? Status::ok() : leave();
+        if (room.value() == 0) return failed_ ? Status::ok() : drain_and_release();
     }
     if (file_.log->append_marker(kind, argument, sequence)) return Status::ok();
     return give_up();
@@ -110,11 +110,11 @@ void StagingLog::await_deadline(log::SegmentPool::Take take) {
         const std::uint64_t seen = pool.changes();
         {
             const LockGuard lock(file_.mutex());
-            if (!file_.outflow.failures().error().is_ok()) return;
-            file_.outflow.arrivals().wait_out_pause(file_.mutex(), file_.outflow.failures());
+            if (!file_.outflow.state.failures.error().is_ok()) return;
+            file_.outflow.state.arrivals.wait_out_pause(file_.mutex(), file_.outflow.state.failures);
         }
-        const bool others_under_way = file_.context.press_files(owner_);
-        if ((!press() && !others_under_way) || wait.over()) return;
+        const bool others_under_way = file_.context.drain_others_for_room(owner_);
+        if ((!drain_for_room() && !others_under_way) || wait.over()) return;
         const std::uint64_t begin = monotonic_ns();
         pool.wait_for_change(seen, wait.until());
         file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
@@ -144,27 +144,27 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
         if (file_.durable) {
             const LockGuard lock(file_.mutex());
             if (file_.commits->recycle_durably(false)) continue;
-            if (file_.outflow.arrivals().sync_hangs())
-                return file_.outflow.arrivals().timed_out().with_context("write to " + file_.name.path +
-                                                                         ": the staging log is full");
+            if (file_.outflow.state.arrivals.sync_hangs())
+                return file_.outflow.state.arrivals.timed_out().with_context("write to " + file_.name.path +
+                                                                             ": the staging log is full");
         }
         if (take == log::SegmentPool::Take::kWarm) return std::uint64_t{0};
         {
             const LockGuard lock(file_.mutex());
-            FOREBAY_TRY(file_.outflow.failures().error());
-            file_.outflow.arrivals().wait_out_pause(file_.mutex(), file_.outflow.failures());
+            FOREBAY_TRY(file_.outflow.state.failures.error());
+            file_.outflow.state.arrivals.wait_out_pause(file_.mutex(), file_.outflow.state.failures);
         }
-        const bool under_way = file_.context.press_files(owner_);
+        const bool under_way = file_.context.drain_others_for_room(owner_);
         if (file_.context.options().full == WhenFull::kThrough) return std::uint64_t{0};
         const std::uint64_t begin = monotonic_ns();
-        if (press() || under_way) {
+        if (drain_for_room() || under_way) {
             if (wait.over()) {
                 const LockGuard lock(file_.mutex());
-                return file_.outflow.arrivals().timed_out().with_context("write to " + file_.name.path +
-                                                                         ": the staging log is full");
+                return file_.outflow.state.arrivals.timed_out().with_context("write to " + file_.name.path +
+                                                                             ": the staging log is full");
             }
             pool.wait_for_change(seen, wait.until());
-        } else if (!file_.context.promote_held()) return std::uint64_t{0};
+        } else if (!file_.context.make_held_ready()) return std::uint64_t{0};
         file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         compact();
     }
@@ -202,7 +202,7 @@ bool StagingLog::adopt(log::Segment* segment) {
     if (!file_.group) return begun;
     segment->participant = file_.group->log().index();
     drawn.publish();
-    file_.group->log().adopted(*segment, file_.log->oldest_order() + file_.log->segments() - 1);
+    file_.group->log().adopted(*segment, file_.log->segments().oldest_order() + file_.log->segments().size() - 1);
     return begun && file_.group->lost().is_ok();
 }
 
@@ -219,8 +219,8 @@ void StagingLog::compact() {
         {
             const LockGuard lock(file_.mutex());
             recycle();
-            if (file_.log->segments() < kCompactFrom) return;
-            log::Segment& oldest = *file_.log->oldest();
+            if (file_.log->segments().size() < kCompactFrom) return;
+            log::Segment& oldest = *file_.log->segments().oldest();
             if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.unindexed.load() > 0 ||
                 oldest.live_bytes > file_.log->room(true) / 2)
                 return;
@@ -254,7 +254,7 @@ void StagingLog::compact() {
 
 Status StagingLog::make_marker_room() {
     file_.writer.assert_held();
-    while (file_.log->empty() || !file_.log->marker_fits()) {
+    while (file_.log->segments().empty() || !file_.log->marker_fits()) {
         if (file_.follows()) {
             const auto room = await_room(log::SegmentPool::Take::kAny);
             if (!room) return room.status();
@@ -268,26 +268,26 @@ Status StagingLog::make_marker_room() {
             if (!adopt(segment.value())) return failure().with_context("write to " + file_.name.path);
             continue;
         }
-        if (file_.log->empty() && file_.context.await_a_close()) continue;
-        if (file_.log->empty())
+        if (file_.log->segments().empty() && file_.context.await_a_close()) continue;
+        if (file_.log->segments().empty())
             return {Code::kNoSpace, "other files use up the staging log that " + file_.name.path + " needs"};
         {
             const LockGuard lock(file_.mutex());
             file_.follow();
-            file_.slot->guarantee_given_up.fetch_add(file_.bytes.index().promote_held(), std::memory_order_relaxed);
+            file_.slot->guarantee_given_up.fetch_add(file_.bytes.index().make_held_ready(), std::memory_order_relaxed);
         }
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
-        FOREBAY_TRY(file_.outflow.confirm(drain::Outflow::Confirm::kSync));
+        FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
         while (!(file_.durable ? file_.commits->recycle_durably(true) : recycle(true))) {
-            FOREBAY_TRY(file_.outflow.failures().error());
-            if (file_.outflow.arrivals().sync_hangs()) return file_.outflow.arrivals().timed_out();
+            FOREBAY_TRY(file_.outflow.state.failures.error());
+            if (file_.outflow.state.arrivals.sync_hangs()) return file_.outflow.state.arrivals.timed_out();
             file_.group->order().await_complete();
-            FOREBAY_TRY(file_.outflow.arrivals().await_next(file_.mutex()));
+            FOREBAY_TRY(file_.outflow.state.arrivals.await_next(file_.mutex()));
             file_.follow();
             if (!file_.bytes.index().ready_empty())
                 FOREBAY_TRY(drain());   // bytes of another participant keep the frontier
-            FOREBAY_TRY(file_.outflow.confirm(drain::Outflow::Confirm::kSync));
+            FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
         }
     }
     return Status::ok();
@@ -295,7 +295,7 @@ Status StagingLog::make_marker_room() {
 
 bool StagingLog::recycle(bool newest_too) {
     file_.mutex().assert_held();
-    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.target().cut_due() || file_.follows()) return false;
+    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due() || file_.follows()) return false;
     return file_.commits->recycle(newest_too);
 }
 
@@ -310,7 +310,7 @@ Status StagingLog::drain(std::uint64_t below) {
 void StagingLog::pause_drain() {
     if (file_.context.deadline_presses()) return;
     const LockGuard lock(file_.mutex());
-    if (file_.mode == FileMode::kStaged && !file_.context.inherited()) file_.outflow.planner().pause();
+    if (file_.mode == FileMode::kStaged && !file_.context.inherited()) file_.outflow.state.planner.pause();
 }
 
 void StagingLog::resume_drain() {
@@ -318,18 +318,18 @@ void StagingLog::resume_drain() {
     bool drain_now = false;
     {
         const LockGuard lock(file_.mutex());
-        drain_now = file_.outflow.planner().resume() && file_.mode == FileMode::kStaged;
+        drain_now = file_.outflow.state.planner.resume() && file_.mode == FileMode::kStaged;
     }
     if (drain_now) file_.outflow.wake();
 }
 
 bool StagingLog::drain_paused() const {
     const LockGuard lock(file_.mutex());
-    return file_.outflow.planner().paused();
+    return file_.outflow.state.planner.paused();
 }
 
-bool StagingLog::press() {
-    drain::Planner::RoomDrain pressed;
+bool StagingLog::drain_for_room() {
+    drain::Planner::RoomDrain wanted;
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return false;
@@ -340,17 +340,17 @@ bool StagingLog::press() {
             return false;
         }
         file_.follow();
-        pressed = file_.outflow.planner().drain_for_room();
+        wanted = file_.outflow.state.planner.drain_for_room();
     }
-    if (pressed.wants_thread) file_.outflow.wake();
+    if (wanted.wants_thread) file_.outflow.wake();
     // The confirmation of a target gives room, too.
-    return pressed.under_way || file_.outflow.confirm_soon();
+    return wanted.under_way || file_.outflow.confirms.ask();
 }
 
-std::uint64_t StagingLog::promote_held() {
+std::uint64_t StagingLog::make_held_ready() {
     const LockGuard lock(file_.mutex());
-    if (file_.mode != FileMode::kStaged || file_.outflow.failures().halted() || file_.follows()) return 0;
-    const std::uint64_t bytes = file_.bytes.index().promote_held();
+    if (file_.mode != FileMode::kStaged || file_.outflow.state.failures.halted() || file_.follows()) return 0;
+    const std::uint64_t bytes = file_.bytes.index().make_held_ready();
     file_.slot->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
     file_.update_ledger();
     return bytes;

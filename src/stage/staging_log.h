@@ -40,7 +40,7 @@ class StagingLog {
     // Writer's lock.
     Status give_up();
     // Drains everything and gives the log back, so that the target alone tells the file's state. The writer's lock.
-    Status leave();
+    Status drain_and_release();
     // Nothing is staged: the target's size is the file's, which others may make longer. Both locks; drops the file's.
     Status stop_staging();
     // Until no segment is pinned, and no thread gives segments back durably. The file's lock; drops it.
@@ -72,9 +72,9 @@ class StagingLog {
     void resume_drain();
     [[nodiscard]] bool drain_paused() const;
     // Makes all that may drain drain now, for the sake of other files. Returns true if anything is under way. No lock.
-    bool press();
+    bool drain_for_room();
     // Held bytes may drain before their commit, for the sake of other files. Returns how many. No lock.
-    std::uint64_t promote_held();
+    std::uint64_t make_held_ready();
 
   private:
     Result<std::uint64_t> await_room(log::SegmentPool::Take take) REQUIRES(file_.writer);

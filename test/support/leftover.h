@@ -34,7 +34,7 @@ class LeftBehind {
     }
     // The destructor releases no segment.
     ~LeftBehind() {
-        for (auto& log : logs_) log->abandon();
+        for (auto& log : logs_) log->segments().abandon();
     }
     LeftBehind(const LeftBehind&) = delete;
     LeftBehind& operator=(const LeftBehind&) = delete;

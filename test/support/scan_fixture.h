@@ -32,7 +32,7 @@ class ScanTest : public ::testing::Test {
     }
     log::Segment& adopt(log::FileLog& log, const log::FileLog::LastCommit& commit = {}) {
         log.adopt(log.acquire().value(), commit, next_++);
-        return *log.newest();
+        return *log.segments().newest();
     }
     void write(log::FileLog& log, std::uint64_t offset, std::size_t size = 100) {
         log.append_data(offset, bytes_of(size, next_), log::DataClass::kRaw, next_, 0);

@@ -154,7 +154,7 @@ RC_GTEST_PROP(ExtentIndexProperty, what_was_gathered_is_replaced_forgotten_and_d
                 each(range, [](Byte& byte, std::uint64_t) { byte = {}; });
                 break;
             }
-            default: index.promote_held(); break;
+            default: index.make_held_ready(); break;
         }
         std::vector<int> got(kPlace, -1), wanted(kPlace, -1);
         index.for_each_newest(

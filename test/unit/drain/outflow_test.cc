@@ -34,8 +34,8 @@ class OutflowTest : public ::testing::Test {
           log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
           outflow_({options_, *scheduler_, progress_}, bytes_, listener_, path_) {
         target_ = io::make_fault_file(io::make_memory_file("target"), faults_);
-        const LockGuard lock(outflow_.mutex());
-        outflow_.open(target_, {.local = true, .may_hang = false, .page_cache = true}, 0, 0);
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.open(target_, {.local = true, .may_hang = false, .page_cache = true}, 0, 0);
     }
 
     // Its thread looks at the bytes until it has ended.
@@ -47,7 +47,7 @@ class OutflowTest : public ::testing::Test {
         log::Segment* const segment = log_.acquire().value();
         log_.adopt(segment, {}, sequence_++);
         const auto at = log_.append_data(offset, bytes, log::DataClass::kRaw, sequence_, 0);
-        const LockGuard lock(outflow_.mutex());
+        const LockGuard lock(outflow_.state.mutex);
         bytes_.index().insert({offset, offset + size},
                               {at.segment, at.offset, sequence_, static_cast<std::uint32_t>(at.segment->generation())},
                               0, 0);
@@ -59,11 +59,11 @@ class OutflowTest : public ::testing::Test {
         return bytes;
     }
     [[nodiscard]] std::uint64_t ready_bytes() {
-        const LockGuard lock(outflow_.mutex());
+        const LockGuard lock(outflow_.state.mutex);
         return bytes_.ready_bytes();
     }
     Status drain() {
-        const LockGuard lock(outflow_.mutex());
+        const LockGuard lock(outflow_.state.mutex);
         return outflow_.drain();
     }
 
@@ -95,8 +95,8 @@ TEST_F(OutflowTest, pieces_that_adjoin_reach_the_target_in_one_write) {
 TEST_F(OutflowTest, newer_bytes_wait_for_the_write_of_older_ones_in_flight) {
     stage(0, 1000, 'a');
     {
-        const LockGuard lock(outflow_.mutex());
-        outflow_.planner().hurry();
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.hurry();
     }
     const WorkSource::Taken first = outflow_.take();
     ASSERT_TRUE(first);
@@ -111,10 +111,10 @@ TEST_F(OutflowTest, newer_bytes_wait_for_the_write_of_older_ones_in_flight) {
 TEST_F(OutflowTest, a_segment_is_pinned_while_its_bytes_are_being_written) {
     stage(0, 1000, 'a');
     {
-        const LockGuard lock(outflow_.mutex());
-        outflow_.planner().hurry();
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.hurry();
     }
-    log::Segment* const segment = log_.newest();
+    log::Segment* const segment = log_.segments().newest();
     const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
     EXPECT_EQ(segment->pins, 1u);
@@ -133,7 +133,7 @@ TEST_F(OutflowTest, after_a_failure_everything_stays_staged_until_it_is_tried_ag
     EXPECT_THAT(listener_.ranges_reached(), IsEmpty());
     faults_->clear();
     {
-        const LockGuard lock(outflow_.mutex());
+        const LockGuard lock(outflow_.state.mutex);
         outflow_.make_good();
     }
     EXPECT_EQ(listener_.error_, 0);
@@ -144,8 +144,8 @@ TEST_F(OutflowTest, after_a_failure_everything_stays_staged_until_it_is_tried_ag
 TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_given_up) {
     stage(0, 1000, 'a');
     {
-        const LockGuard lock(outflow_.mutex());
-        outflow_.planner().hurry();
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.hurry();
     }
     const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
@@ -158,13 +158,13 @@ TEST_F(OutflowTest, what_waits_for_a_thread_is_not_written_once_the_file_is_give
 TEST_F(OutflowTest, a_paused_drain_takes_nothing_until_it_is_resumed) {
     stage(0, 2 << 20, 'a');
     {
-        const LockGuard lock(outflow_.mutex());
-        outflow_.planner().pause();
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.pause();
     }
     EXPECT_FALSE(outflow_.take());
     {
-        const LockGuard lock(outflow_.mutex());
-        EXPECT_TRUE(outflow_.planner().resume());
+        const LockGuard lock(outflow_.state.mutex);
+        EXPECT_TRUE(outflow_.state.planner.resume());
     }
     EXPECT_TRUE(outflow_.take());
 }
@@ -173,10 +173,10 @@ TEST_F(OutflowTest, a_short_run_waits_for_neighbours_until_everything_is_to_go) 
     stage(0, 1000, 'a');
     EXPECT_FALSE(outflow_.take());
     {
-        const LockGuard lock(outflow_.mutex());
-        const auto pressed = outflow_.planner().drain_for_room();
-        EXPECT_TRUE(pressed.wants_thread);
-        EXPECT_TRUE(pressed.under_way);
+        const LockGuard lock(outflow_.state.mutex);
+        const auto wanted = outflow_.state.planner.drain_for_room();
+        EXPECT_TRUE(wanted.wants_thread);
+        EXPECT_TRUE(wanted.under_way);
     }
     EXPECT_TRUE(outflow_.take());
 }
@@ -185,10 +185,10 @@ TEST_F(OutflowTest, bytes_behind_a_cut_wait_until_the_target_is_cut) {
     stage(0, 1000, 'a');
     ASSERT_TRUE(drain());
     {
-        const LockGuard lock(outflow_.mutex());
+        const LockGuard lock(outflow_.state.mutex);
         listener_.logical_size_ = listener_.committed_size_ = 400;
         EXPECT_TRUE(outflow_.committed());
-        EXPECT_EQ(outflow_.target().cut_due(), 400u);
+        EXPECT_EQ(outflow_.state.target.cut_due(), 400u);
     }
     stage(500, 100, 'b');
     ASSERT_TRUE(drain());
@@ -198,20 +198,20 @@ TEST_F(OutflowTest, bytes_behind_a_cut_wait_until_the_target_is_cut) {
 TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
     stage(0, 1000, 'a');
     {
-        const LockGuard lock(outflow_.mutex());
-        outflow_.planner().hurry();
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.hurry();
     }
     const WorkSource::Taken taken = outflow_.take();
     ASSERT_TRUE(taken);
     std::thread drainer([&] { taken.work->run(); });
     const std::vector<std::byte> bytes(100, std::byte{'b'});
     {
-        const LockGuard lock(outflow_.mutex());
-        ASSERT_TRUE(outflow_.begin_bypass(500, bytes));
+        const LockGuard lock(outflow_.state.mutex);
+        ASSERT_TRUE(outflow_.bypass.begin(500, bytes));
         EXPECT_EQ(listener_.written_.size(), 1u);
-        outflow_.end_bypass({500, 600}, Status::ok());
-        EXPECT_TRUE(outflow_.queue().idle());
-        EXPECT_TRUE(outflow_.facts().unsynced());
+        outflow_.bypass.end({500, 600}, Status::ok());
+        EXPECT_TRUE(outflow_.state.queue.idle());
+        EXPECT_TRUE(outflow_.state.facts.unsynced());
     }
     drainer.join();
 }

@@ -31,7 +31,7 @@ class LogFollowerTest : public ::testing::Test {
     log::Segment* adopt() {
         log::Segment* const segment = log_.acquire().value();
         log_.adopt(segment, {}, sequence_++);
-        const std::uint64_t order = log_.oldest_order() + log_.segments() - 1;
+        const std::uint64_t order = log_.segments().oldest_order() + log_.segments().size() - 1;
         board_.place(1, order).store(segment->index());
         board_.row(1).adopted.store(order + 1);
         return segment;
@@ -42,7 +42,8 @@ class LogFollowerTest : public ::testing::Test {
     }
     // What the owner does with segments that were released.
     void give_back() {
-        while (!log_.empty() && log_.oldest_order() < board_.row(1).released.load()) log_.release_oldest();
+        while (!log_.segments().empty() && log_.segments().oldest_order() < board_.row(1).released.load())
+            log_.segments().release_oldest();
     }
     std::vector<std::uint64_t> read() {
         std::vector<LogFollower::Record> records;

@@ -135,7 +135,7 @@ TEST_F(ExtentIndexTest, zeros_that_came_while_zeros_and_data_were_drained_stay_w
     const plan::TargetWrite write{
         {0, 200}, {{{0, 100}, nullptr, 0, plan::Keeper::kNone}, {{100, 200}, one_.at(100), 2, kept_by_one}}};
     index_.truncate(0, 200, 200);
-    EXPECT_EQ(index_.promote_held(), 200u);
+    EXPECT_EQ(index_.make_held_ready(), 200u);
     EXPECT_EQ(index_.erase_drained(write), 0u);
     EXPECT_EQ(index_.zero_bytes(), 100u);
     EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{100, 200, 0, 100}));
@@ -143,11 +143,11 @@ TEST_F(ExtentIndexTest, zeros_that_came_while_zeros_and_data_were_drained_stay_w
 
 TEST_F(ExtentIndexTest, promoting_makes_zeros_drainable_too) {
     index_.truncate(100, 500, 500);
-    EXPECT_EQ(index_.promote_held(), 400u);
+    EXPECT_EQ(index_.make_held_ready(), 400u);
     EXPECT_TRUE(index_.held_empty());
     EXPECT_FALSE(index_.ready_empty());
     EXPECT_EQ(index_.zero_bytes(), 400u);
-    EXPECT_EQ(index_.promote_held(), 0u);
+    EXPECT_EQ(index_.make_held_ready(), 0u);
 }
 
 // A write of [0, 200) from one segment, by records 1 and 2, and the index after the target has taken it.
@@ -233,7 +233,7 @@ TEST_F(SentBytes, beyond_a_committed_cut_are_forgotten) {
 
 TEST_F(SentBytes, are_zeros_too) {
     index_.truncate(300, 500, 500);
-    EXPECT_EQ(index_.promote_held(), 200u);
+    EXPECT_EQ(index_.make_held_ready(), 200u);
     EXPECT_EQ(index_.send_drained({{300, 500}, {{{300, 500}, nullptr, 0, plan::Keeper::kNone}}}), 0u);
     EXPECT_TRUE(index_.any_sent());
     EXPECT_EQ(index_.zero_bytes(), 200u);

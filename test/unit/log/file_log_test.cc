@@ -68,8 +68,8 @@ TEST(FileLogRoom, of_a_segment_of_the_usual_size_is_all_but_a_sixteenth_of_it_pa
 }
 
 TEST_F(FileLogTest, an_empty_log_has_no_room) {
-    EXPECT_TRUE(log_.empty());
-    EXPECT_EQ(log_.segments(), 0u);
+    EXPECT_TRUE(log_.segments().empty());
+    EXPECT_EQ(log_.segments().size(), 0u);
     EXPECT_EQ(log_.room(false), 0u);
     EXPECT_EQ(log_.room(true), 0u);
     EXPECT_FALSE(log_.marker_fits());
@@ -78,11 +78,11 @@ TEST_F(FileLogTest, an_empty_log_has_no_room) {
 TEST_F(FileLogTest, acquiring_a_segment_does_not_touch_the_log_before_it_is_adopted) {
     auto segment = log_.acquire();
     ASSERT_TRUE(segment);
-    EXPECT_TRUE(log_.empty());
+    EXPECT_TRUE(log_.segments().empty());
     log_.adopt(segment.value(), {}, 1);
-    EXPECT_FALSE(log_.empty());
-    EXPECT_EQ(log_.newest(), segment.value());
-    EXPECT_EQ(log_.oldest(), segment.value());
+    EXPECT_FALSE(log_.segments().empty());
+    EXPECT_EQ(log_.segments().newest(), segment.value());
+    EXPECT_EQ(log_.segments().oldest(), segment.value());
 }
 
 TEST_F(FileLogTest, every_segment_begins_with_whose_it_is_and_the_last_commit) {
@@ -108,9 +108,9 @@ TEST_F(FileLogTest, segments_count_upwards_in_their_log_also_after_some_were_giv
         ASSERT_TRUE(header);
         EXPECT_EQ(header.value().order, order);
         EXPECT_EQ(header.value().log, 5u);
-        if (order % 2 == 1) log_.release_oldest();
+        if (order % 2 == 1) log_.segments().release_oldest();
     }
-    log_.release_all();
+    log_.segments().release_all();
     EXPECT_EQ(decode_segment_header(adopt()->bytes()).value().order, 6u);
 }
 
@@ -118,9 +118,9 @@ TEST_F(FileLogTest, data_is_found_where_the_position_says) {
     adopt();
     const auto bytes = test::bytes_of(5000, 1);
     const auto position = log_.append_data(0x1234, bytes, DataClass::kMetadata, 9, 777);
-    EXPECT_EQ(position.segment, log_.newest());
+    EXPECT_EQ(position.segment, log_.segments().newest());
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), position.segment->at(position.offset)));
-    const auto found = records(*log_.newest());
+    const auto found = records(*log_.segments().newest());
     ASSERT_EQ(found.size(), 2u);
     EXPECT_EQ(found[1].header.kind, RecordKind::kData);
     EXPECT_EQ(found[1].header.data_class, DataClass::kMetadata);
@@ -136,7 +136,7 @@ TEST_F(FileLogTest, parts_share_one_record_and_lie_one_after_the_other) {
     const auto first = test::bytes_of(10, 1), second = test::bytes_of(300, 2), third = test::bytes_of(1, 3);
     const FileLog::Part parts[] = {{5000, first}, {100, second}, {5005, third}};
     const auto position = log_.append_data(parts, DataClass::kMetadata, 9, 777);
-    const auto found = records(*log_.newest());
+    const auto found = records(*log_.segments().newest());
     ASSERT_EQ(found.size(), 2u);
     EXPECT_THAT(found[1].extents,
                 testing::ElementsAre(ByteRange{5000, 5010}, ByteRange{100, 400}, ByteRange{5005, 5006}));
@@ -147,14 +147,14 @@ TEST_F(FileLogTest, parts_share_one_record_and_lie_one_after_the_other) {
     EXPECT_TRUE(std::equal(all.begin(), all.end(), position.segment->at(position.offset)));
     EXPECT_EQ(found[1].header.payload_checksum, checksum(all));
     log_.append_data(0, first, DataClass::kRaw, 10, 778);
-    EXPECT_THAT(records(*log_.newest()).back().extents, testing::ElementsAre(ByteRange{0, 10}))
+    EXPECT_THAT(records(*log_.segments().newest()).back().extents, testing::ElementsAre(ByteRange{0, 10}))
         << "nothing is left of the parts before";
 }
 
 TEST_F(FileLogTest, parts_that_fill_the_room_to_the_last_byte_fit) {
     adopt();
     for (const std::size_t count : {1, 2, 7, 100}) {
-        const std::uint64_t tail = log_.newest()->tail;
+        const std::uint64_t tail = log_.segments().newest()->tail;
         const std::uint64_t room = std::min<std::uint64_t>(log_.room(false), 8000);
         const std::uint64_t payload = room - (count - 1) * FileLog::kPartBytes;
         const auto bytes = test::bytes_of(payload, count);
@@ -164,8 +164,8 @@ TEST_F(FileLogTest, parts_that_fill_the_room_to_the_last_byte_fit) {
             parts.push_back({begin, io::Bytes(bytes).subspan(begin, end - begin)});
         }
         log_.append_data(parts, DataClass::kRaw, 1, 0);
-        EXPECT_LE(log_.newest()->tail - tail, payload_offset(1) + room + kRecordAlignment - 1);
-        EXPECT_EQ(records(*log_.newest()).back().extents.size(), count);
+        EXPECT_LE(log_.segments().newest()->tail - tail, payload_offset(1) + room + kRecordAlignment - 1);
+        EXPECT_EQ(records(*log_.segments().newest()).back().extents.size(), count);
     }
     while (log_.room(true) > 0) {
         const std::uint64_t room = log_.room(true);
@@ -175,7 +175,7 @@ TEST_F(FileLogTest, parts_that_fill_the_room_to_the_last_byte_fit) {
         const FileLog::Part parts[] = {{0, io::Bytes(bytes).first(half)},
                                        {100, io::Bytes(bytes).last(room - FileLog::kPartBytes - half)}};
         log_.append_data(parts, DataClass::kRaw, 1, 0);
-        ASSERT_LE(log_.newest()->tail, kSegment);
+        ASSERT_LE(log_.segments().newest()->tail, kSegment);
     }
 }
 
@@ -202,7 +202,7 @@ TEST_F(FileLogTest, markers_and_through_records_carry_no_payload) {
     log_.append_marker(RecordKind::kCommit, 200, 3);
     log_.append_through({10, 30}, 4);
     log_.append_marker(RecordKind::kClose, 200, 5);
-    const auto found = records(*log_.newest());
+    const auto found = records(*log_.segments().newest());
     ASSERT_EQ(found.size(), 5u);
     EXPECT_EQ(found[1].header.kind, RecordKind::kTruncate);
     EXPECT_EQ(found[1].header.argument, 100u);
@@ -235,7 +235,7 @@ TEST_F(FileLogTest, what_room_says_fits_and_never_more_than_the_segment_holds) {
             log_.append_data(0, test::bytes_of(room, 2), DataClass::kRaw, next_++, 0);
             ASSERT_LE(segment->tail, kSegment);
             ASSERT_EQ(records(*segment).size(), 3u);
-            log_.release_all();
+            log_.segments().release_all();
         }
     }
 }
@@ -257,16 +257,16 @@ TEST_F(FileLogTest, segments_go_back_oldest_first) {
     Segment* const a = adopt();
     Segment* const b = adopt();
     Segment* const c = adopt();
-    EXPECT_EQ(log_.segments(), 3u);
-    EXPECT_EQ(log_.oldest(), a);
-    log_.release_oldest();
-    EXPECT_EQ(log_.oldest(), b);
-    EXPECT_EQ(log_.newest(), c);
+    EXPECT_EQ(log_.segments().size(), 3u);
+    EXPECT_EQ(log_.segments().oldest(), a);
+    log_.segments().release_oldest();
+    EXPECT_EQ(log_.segments().oldest(), b);
+    EXPECT_EQ(log_.segments().newest(), c);
     EXPECT_EQ(decode_segment_header(a->bytes()).status().code(), Code::kNotFound);
     EXPECT_TRUE(decode_segment_header(b->bytes()));
-    log_.release_oldest();
-    log_.release_oldest();
-    EXPECT_TRUE(log_.empty());
+    log_.segments().release_oldest();
+    log_.segments().release_oldest();
+    EXPECT_TRUE(log_.segments().empty());
     EXPECT_EQ(log_.room(true), 0u);
     EXPECT_EQ(pool_.free(), 3u);
 }
@@ -282,10 +282,10 @@ TEST_F(FileLogTest, a_log_that_ends_gives_everything_back) {
 
 TEST_F(FileLogTest, a_full_pool_is_told_and_the_log_stays_as_it_is) {
     for (int i = 0; i < 8; ++i) adopt();
-    const auto newest = log_.newest();
+    const auto newest = log_.segments().newest();
     EXPECT_EQ(log_.acquire().status().code(), Code::kNoSpace);
-    EXPECT_EQ(log_.newest(), newest);
-    log_.release_oldest();
+    EXPECT_EQ(log_.segments().newest(), newest);
+    log_.segments().release_oldest();
     EXPECT_EQ(decode_segment_header(adopt()->bytes()).value().order, 8u);
 }
 
@@ -385,7 +385,7 @@ TEST_F(ColdSegment, that_cannot_be_written_has_got_nothing) {
 
 TEST_F(ColdSegment, is_cold_still_when_it_was_given_back_and_taken_again) {
     append(kPayload, 1);
-    log_.release_all();
+    log_.segments().release_all();
     EXPECT_EQ(pool_.free(), 1u);
     Segment* const again = log_.acquire().value();
     EXPECT_EQ(again, newest_);

@@ -45,7 +45,7 @@ TEST(LogWithoutMemory, a_segment_that_could_not_be_adopted_does_not_stay_in_the_
         ASSERT_EQ(logs.value().front().segments.size(), 2u);
         EXPECT_EQ(logs.value().front().records.size(), 2u);
         for (const Status& damage : logs.value().front().damage) ADD_FAILURE() << damage.message();
-        log.release_all();
+        log.segments().release_all();
     }
     EXPECT_GT(failures, 2);
 }

@@ -32,7 +32,7 @@ TEST_F(DurableScanTest, what_is_wrong_behind_the_last_commit_was_never_promised)
     adopt(log);
     write(log, 0);
     commit(log, 100);
-    const std::uint64_t behind = log.newest()->tail;
+    const std::uint64_t behind = log.segments().newest()->tail;
     write(log, 100);
     adopt(log, {3, 100, 1234});
     adopt(log, {3, 100, 1234});
@@ -50,7 +50,7 @@ TEST_F(DurableScanTest, what_is_wrong_behind_the_last_commit_was_never_promised)
 TEST_F(DurableScanTest, damage_before_the_last_commit_is_told) {
     FileLog& log = add_durable(1);
     adopt(log);
-    const std::uint64_t first = log.newest()->tail;
+    const std::uint64_t first = log.segments().newest()->tail;
     write(log, 0);
     adopt(log);
     commit(log, 100);
@@ -84,7 +84,7 @@ TEST_F(DurableScanTest, a_commit_whose_record_went_with_its_segment_is_known_fro
     adopt(log, {3, 100, 1234});
     write(log, 100);
     log.declare_needed_from(1);
-    log.release_oldest();
+    log.segments().release_oldest();
     const auto logs = scan_file();
     ASSERT_EQ(logs.size(), 1u);
     EXPECT_EQ(logs.front().commit_sequence, 3u);
@@ -100,11 +100,11 @@ TEST_F(DurableScanTest, a_commit_from_an_earlier_use_of_the_segment_does_not_cou
     commit(log, 100);   // number 3
     FileLog& other = add_durable(2);
     adopt(other);
-    const std::uint64_t at = other.newest()->tail;
+    const std::uint64_t at = other.segments().newest()->tail;
     commit(other, 999999);   // number 5, in the second segment
     std::vector<std::byte> old(64);
     ASSERT_TRUE(file()->read_at(kSegment + at, old));
-    other.release_all();
+    other.segments().release_all();
     Segment& reused = adopt(log, {3, 100, 1234});   // the same segment, and the same place in it
     ASSERT_EQ(reused.index(), 1u);
     ASSERT_EQ(reused.tail, at);
@@ -128,7 +128,7 @@ TEST(LargeSegmentTest, payloads_without_a_checksum_are_passed_over_and_what_lies
                                                    test::bytes_of(200'000, 3)};
     std::vector<std::uint64_t> at;
     for (std::size_t i = 0; i < payloads.size(); ++i) {
-        at.push_back(log.newest()->tail);
+        at.push_back(log.segments().newest()->tail);
         log.append_data(1'000'000 * i, payloads[i], DataClass::kRaw, i + 2, 0);
     }
     log.append_marker(RecordKind::kCommit, 2'200'000, 5);
@@ -153,11 +153,13 @@ TEST(LargeSegmentTest, payloads_without_a_checksum_are_passed_over_and_what_lies
     ASSERT_TRUE(file->read_at(at[1] + 70, std::span(&byte, 1)));
     byte ^= std::byte{1};
     ASSERT_TRUE(file->write_at(at[1] + 70, std::span(&byte, 1)));
-    const ScannedLog damaged = look();
-    EXPECT_EQ(damaged.records.size(), 1u);
-    EXPECT_EQ(damaged.lost_after, 0u) << "a commit is hidden";
-    EXPECT_EQ(damaged.unread_bytes, log.newest()->tail - at[1]);
-    log.abandon();
+    for (const Payloads how : {Payloads::kCopied, Payloads::kLeft}) {
+        const ScannedLog damaged = look(how);
+        EXPECT_EQ(damaged.records.size(), 1u);
+        EXPECT_EQ(damaged.lost_after, 0u) << "a commit is hidden";
+        EXPECT_EQ(damaged.unread_bytes, log.segments().newest()->tail - at[1]);
+    }
+    log.segments().abandon();
 }
 
 }   // namespace

@@ -29,7 +29,7 @@ TEST_F(ScanTest, a_file_in_which_nothing_is_in_use_has_no_logs) {
     EXPECT_THAT(scan_file(), IsEmpty());
     FileLog& log = add_log(1, "/a");
     adopt(log);
-    log.release_all();
+    log.segments().release_all();
     EXPECT_THAT(scan_file(), IsEmpty());
 }
 
@@ -69,7 +69,7 @@ TEST_F(ScanTest, a_commit_whose_record_went_with_its_segment_is_known_from_a_lat
     commit(log, 100);
     adopt(log, {3, 100, 1234});
     write(log, 100);
-    log.release_oldest();
+    log.segments().release_oldest();
     const auto logs = scan_file();
     ASSERT_EQ(logs.size(), 1u);
     EXPECT_EQ(logs[0].commit_sequence, 3u);
@@ -85,7 +85,7 @@ TEST_F(ScanTest, a_record_copied_forward_keeps_its_place_in_the_sequence) {
     write(log, 50);
     adopt(log);
     log.append_data(0, test::bytes_of(100, 2), DataClass::kMetadata, 2, 0);   // number 2 again
-    log.release_oldest();
+    log.segments().release_oldest();
     write(log, 70);
     EXPECT_THAT(sequences(scan_file().at(0)), ElementsAre(2, 5));
 }
@@ -107,7 +107,7 @@ TEST_F(ScanTest, the_first_segments_being_free_hides_nothing) {
     for (int i = 0; i < 3; ++i) adopt(gone);
     adopt(log);
     write(log, 0);
-    gone.release_all();
+    gone.segments().release_all();
     const auto logs = scan_file();
     ASSERT_EQ(logs.size(), 1u);
     EXPECT_EQ(logs[0].target.path, "/a");
@@ -122,7 +122,7 @@ TEST_F(ScanTest, a_segment_that_was_being_begun_is_free) {
     write(gone, 0);
     adopt(log);
     write(log, 0);
-    gone.release_all();
+    gone.segments().release_all();
     const auto bytes = stored();
     for (const bool used : {false, true})
         for (std::size_t written = 8; written < 80; written += 8)
@@ -157,7 +157,7 @@ TEST_F(ScanTest, a_log_kept_as_data_in_a_free_segment_is_not_taken_for_one) {
     ASSERT_TRUE(decode_segment_bytes(std::span(bytes).subspan(4096, kSegmentHeaderBytes)));
     adopt(log);
     write(log, 0);
-    gone.release_all();
+    gone.segments().release_all();
     const auto logs = scan_file();
     ASSERT_EQ(logs.size(), 1u);
     EXPECT_EQ(logs[0].log, 2u);
@@ -279,7 +279,7 @@ TEST_F(ScanTest, a_tail_raised_over_an_earlier_use_of_the_segment_brings_nothing
         for (int i = 0; i < 5; ++i) write(before, 4096);
         commit(before, 5000);
         const std::uint64_t raised = used.tail;
-        before.release_all();
+        before.segments().release_all();
         FileLog& log = add_log(1, "/a");
         const Segment& segment = adopt(log, {0, 100});
         write(log, 0);
@@ -292,8 +292,8 @@ TEST_F(ScanTest, a_tail_raised_over_an_earlier_use_of_the_segment_brings_nothing
         EXPECT_THAT(sequences(logs[0]), ElementsAre(next_ - 1));
         EXPECT_EQ(logs[0].commit_sequence, 0u);
         EXPECT_EQ(logs[0].damage.size(), 1u);
-        log.release_all();
-        log.release_all();
+        log.segments().release_all();
+        log.segments().release_all();
     }
 }
 

@@ -39,7 +39,7 @@ TEST(StatePlace, is_the_newest_segment_also_if_an_older_one_has_a_state_as_new) 
     ASSERT_EQ(again.value().size(), 1u);
     ASSERT_TRUE(again.value().front().state);
     EXPECT_EQ(again.value().front().state->serial, 8u);
-    log.abandon();
+    log.segments().abandon();
 }
 
 }   // namespace

@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 
 TEST_F(RecoveryTest, drops_a_torn_tail) {
     auto [dead, log] = committed();
-    const auto torn = log.newest()->tail;
+    const auto torn = log.segments().newest()->tail;
     dead.write(log, 0, bytes_of(100, 2));
     dead.write(log, 0, bytes_of(100, 3));
     Crash after = crash();
@@ -40,7 +40,7 @@ TEST_F(RecoveryTest, drops_a_torn_tail) {
 
 TEST_F(RecoveryTest, refuses_a_tail_with_a_commit_behind_the_damage) {
     auto [dead, log] = committed();
-    const auto torn = log.newest()->tail;
+    const auto torn = log.segments().newest()->tail;
     dead.write(log, 0, bytes_of(100, 2));
     dead.commit(log, 100);
     Crash after = crash(bytes_of(50, 2));
@@ -51,7 +51,7 @@ TEST_F(RecoveryTest, refuses_a_tail_with_a_commit_behind_the_damage) {
 TEST_F(RecoveryTest, refuses_a_log_that_is_damaged_before_its_last_commit) {
     LeftBehind& dead = process();
     auto& log = dead.open(1, 0);
-    const auto at = log.newest()->tail;
+    const auto at = log.segments().newest()->tail;
     dead.write(log, 0, bytes_of(100, 1));
     dead.adopt(log);
     dead.commit(log, 100);
@@ -64,7 +64,7 @@ TEST_F(RecoveryTest, refuses_a_log_that_is_damaged_before_its_last_commit) {
 TEST_F(RecoveryTest, refuses_a_damaged_log_without_a_commit_that_may_have_had_one) {
     LeftBehind& dead = process();
     auto& log = dead.open(1, 0);
-    const auto at = log.newest()->tail;
+    const auto at = log.segments().newest()->tail;
     dead.write(log, 0, bytes_of(100, 1));
     dead.commit(log, 100);
     Crash after = crash(bytes_of(50, 2));
@@ -139,7 +139,7 @@ TEST_F(RecoveryTest, after_a_restart_refuses_what_has_none) {
     (void)same_boot.recovered();
     EXPECT_TRUE(same(same_boot.contents(), bytes));
     log.append_data(0, bytes_of(bytes.size(), 2), DataClass::kRaw, 4, 1);
-    log.abandon();
+    log.segments().abandon();
 }
 
 // ---- targets that are not as they were ---------------------------------------------------------------

@@ -182,7 +182,7 @@ TEST_F(SharedRecoveryTest, needs_the_board) {
 
 TEST_F(SharedRecoveryTest, is_needless_once_the_one_who_drains_has_given_its_log_back) {
     write_together();
-    first_log_->release_all();
+    first_log_->segments().release_all();
     Crash after = crash(bytes_of(170, 5));
     EXPECT_EQ(after.recovered().outcome, Outcome::kComplete);
     EXPECT_TRUE(same(after.contents(), bytes_of(170, 5)));

@@ -1,0 +1,37 @@
+#include "drain/bypass_writes.h"
+
+#include "drain/outflow.h"
+
+namespace forebay::drain {
+
+Status BypassWrites::begin(std::uint64_t offset, io::Bytes bytes) {
+    outflow_.state.mutex.assert_held();
+    const ByteRange range{offset, offset + bytes.size()};
+    for (;;) {
+        FOREBAY_TRY(outflow_.state.arrivals.await(outflow_.state.mutex, [&]() NO_THREAD_SAFETY_ANALYSIS {
+            return !outflow_.state.queue.in_flight().overlaps(range) && !outflow_.state.queue.resizing();
+        }));
+        if (range.end <= outflow_.state.target.cut_due().value_or(kOffsetMax)) break;
+        FOREBAY_TRY(outflow_.drain());   // carries out the cut
+    }
+    outflow_.state.queue.begin_bypass(range);
+    if (!outflow_.state.target.witness().to_be_seen_before(range).empty()) {
+        const Unlocked meanwhile(outflow_.state.mutex);
+        outflow_.inspector.sample_before(range);
+    }
+    outflow_.state.target.begin_write(range, bytes.first(log::sample_length(offset, bytes.size())));
+    outflow_.state.target.reaches(range.end);
+    return Status::ok();
+}
+
+void BypassWrites::end(ByteRange range, const Status& written) noexcept {
+    outflow_.state.mutex.assert_held();
+    outflow_.state.queue.end_bypass(range);
+    outflow_.state.target.end_write(range, written.is_ok());
+    if (written && outflow_.state.failures.unreadable().overlaps(range)) outflow_.state.failures.clear_unreadable();
+    if (written) outflow_.state.facts.note_unsynced();
+    else outflow_.state.resend(written);
+    outflow_.state.arrivals.announce();
+}
+
+}   // namespace forebay::drain

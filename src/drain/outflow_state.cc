@@ -1,0 +1,104 @@
+#include "drain/outflow_state.h"
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "log/target_state.h"
+
+namespace forebay::drain {
+
+namespace {
+
+// Returns true for errors that the target's file system has not reported.
+bool is_own(const Status& failure) noexcept {
+    const int error = failure.sys_errno();
+    return error == EFAULT || error == ENOMEM || error == ECANCELED || error == log::kChangedByOthers;
+}
+
+}   // namespace
+
+OutflowState::OutflowState(const DrainContext& drain_context, index::StagedBytes& staged_bytes,
+                           DrainListener& file_listener, const std::string& file_path)
+    : context(drain_context),
+      listener(file_listener),
+      path(file_path),
+      bytes(staged_bytes),
+      target(listener),
+      queue(bytes, context.options.drain_threads),
+      failures(context.options.on_error == OnError::kRetry),
+      arrivals(context, bytes, path),
+      planner({context.options, listener, bytes, facts, target, failures, queue}) {}
+
+// ---- opening ---------------------------------------------------------------------------------------
+
+void OutflowState::open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size,
+                        std::uint64_t log_mount) {
+    facts.open(traits, context.options);
+    turns.open();
+    failures.open();
+    arrivals.open();
+    planner.open();
+    target.open(std::move(file), traits.times, size, log_mount);
+}
+
+void OutflowState::share(group::RecordOrder& order, std::size_t processes, bool at_once) {
+    planner.share(order, at_once);
+    // Each of the processes would have a write in flight.
+    queue.concurrency().drain_for(processes, facts.waited_for());
+    context.scheduler.allow(processes);
+}
+
+// ---- failures --------------------------------------------------------------------------------------
+
+void OutflowState::fail(const Status& failure) {
+    resend(failure);
+    if (failures.retry(failure, clock().now_ns())) planner.drop_planned();
+    else halt(failure);
+}
+
+void OutflowState::halt(const Status& failure) {
+    resend(failure);
+    failures.halt();
+    planner.drop_planned();
+    publish_pace();
+    listener.halted(failure);
+    keep(failure);
+}
+
+void OutflowState::keep(const Status& failure) {
+    if (failures.keep(failure)) listener.error_kept(failure.sys_errno());
+}
+
+void OutflowState::lose(const std::vector<ByteRange>& unreadable, const Status& fault) {
+    try {
+        failures.add_unreadable(unreadable);
+    } catch (const std::bad_alloc&) {
+        return halt(fault);
+    }
+    listener.lost();
+    keep(fault);
+}
+
+void OutflowState::resend(const Status& failure) {
+    if (!facts.reports_late() || !bytes.index().any_sent() || is_own(failure)) return;
+    try {
+        bytes.index().resend();
+    } catch (const std::bad_alloc&) {
+        failures.lose_target(failure, path);   // the log keeps them for recovery
+    }
+}
+
+// ---- pace ------------------------------------------------------------------------------------------
+
+void OutflowState::note_cut() noexcept {
+    target.note_cut();
+    publish_pace();
+}
+
+void OutflowState::publish_pace() noexcept {
+    facts.publish_pace(failures.halted());
+    listener.pace_changed();
+}
+
+}   // namespace forebay::drain

@@ -1,0 +1,98 @@
+// The state of one outflow: its parts, and the lock that guards them.
+//
+//   Planner      which ready bytes are written next, and whether that is worth a thread   drain/planner.h
+//   WriteQueue   writes that are planned or in flight                                      drain/write_queue.h
+//   Target       the target's file, its sizes, the notes about its state in the log        drain/target.h
+//   TargetFacts  facts about the target that any thread may ask                            drain/target_facts.h
+//   Turns        how the drain writes behind a close, when others may change the file      drain/turns.h
+//   Failures     pauses, attempts, and the first error                                     drain/failures.h
+//   Arrivals     waits for the target, with patience                                       drain/arrivals.h
+//
+// `Outflow` owns the state. The classes that it is made of (drain/outflow.h) share it, and so does the file. This class
+// changes several parts at once where that must happen together: opening, sharing, and failures.
+// Invariants: a halted drain has no planned write and no pace. The first failure is reported to the listener once.
+// Thread-safety: `mutex` guards the staged bytes and all parts but the facts. It is the file's lock, and is never held
+// across a call of the target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target
+// for its state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "drain/arrivals.h"
+#include "drain/failures.h"
+#include "drain/listener.h"
+#include "drain/patience.h"
+#include "drain/planner.h"
+#include "drain/target.h"
+#include "drain/target_facts.h"
+#include "drain/turns.h"
+#include "drain/write_queue.h"
+#include "io/file.h"
+
+namespace forebay::drain {
+
+class OutflowState {
+  public:
+    // All arguments but `drain_context` outlive the state. `file_path` is for messages.
+    OutflowState(const DrainContext& drain_context, index::StagedBytes& staged_bytes, DrainListener& file_listener,
+                 const std::string& file_path);
+    OutflowState(const OutflowState&) = delete;
+    OutflowState& operator=(const OutflowState&) = delete;
+
+    // ---- opening --------------------------------------------------------------------------------
+
+    // Begins with a target of `size` bytes. If the target may hang, a thread that waits with patience leaves all writes
+    // to other threads; otherwise it writes too. `log_mount`: the mount of a durable log; 0: unknown.
+    void open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size, std::uint64_t log_mount)
+        REQUIRES(mutex);
+    // Makes this process the drainer of a group of `processes` whose records have `order`. `at_once`: no piece waits
+    // for its neighbours.
+    void share(group::RecordOrder& order, std::size_t processes, bool at_once) REQUIRES(mutex);
+
+    // ---- failures -------------------------------------------------------------------------------
+
+    // A background write or change of size has failed: pauses before another attempt, or halts.
+    void fail(const Status& failure) REQUIRES(mutex);
+    void halt(const Status& failure) REQUIRES(mutex);
+    // A target write could not read these bytes of the log. All others go on.
+    void lose(const std::vector<ByteRange>& unreadable, const Status& fault) REQUIRES(mutex);
+    // After a failure of a target that reports failures late: earlier bytes may be lost, so all sent bytes are ready
+    // again.
+    void resend(const Status& failure) REQUIRES(mutex);
+    // True during the pause before another attempt.
+    [[nodiscard]] bool pausing() noexcept REQUIRES(mutex) { return failures.pausing(clock().now_ns()); }
+
+    // ---- pace -----------------------------------------------------------------------------------
+
+    // Notes that the program has cut the file.
+    void note_cut() noexcept REQUIRES(mutex);
+    // Publishes the pace of the target, for threads without the lock.
+    void publish_pace() noexcept REQUIRES(mutex);
+
+    [[nodiscard]] WaitClock& clock() const noexcept { return context.progress.clock(); }
+
+    const DrainContext context;
+    DrainListener& listener;
+    const std::string& path;
+
+    mutable Mutex mutex;
+    index::StagedBytes& bytes GUARDED_BY(mutex);
+    TargetFacts facts;
+    Target target GUARDED_BY(mutex);
+    Turns turns GUARDED_BY(mutex);
+    WriteQueue queue GUARDED_BY(mutex);
+    Failures failures GUARDED_BY(mutex);
+    Arrivals arrivals GUARDED_BY(mutex);
+    Planner planner GUARDED_BY(mutex);
+
+  private:
+    void keep(const Status& failure) REQUIRES(mutex);
+};
+
+}   // namespace forebay::drain

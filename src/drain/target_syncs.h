@@ -1,0 +1,34 @@
+// Syncs the target of one outflow.
+//
+// If the target may hang, a drain thread syncs, and the caller waits with patience. Otherwise the caller's thread
+// syncs.
+// Invariants: after a failed sync each later one reports the same failure, because a sync reports lost bytes only once.
+// A sync covers all writes that ended before it began.
+// Ownership: a sync in a drain thread keeps the file, and so this, until its end.
+// Thread-safety: the outflow's lock, which the caller holds. Blocking: `sync` waits for the device.
+#pragma once
+
+#include "base/status.h"
+#include "drain/arrivals.h"
+#include "drain/outflow_state.h"
+
+namespace forebay::drain {
+
+class TargetSyncs {
+  public:
+    explicit TargetSyncs(OutflowState& state) noexcept : state_(state) {}
+
+    // Errors: ETIMEDOUT: patience is over and the outcome unknown. Any other error is final. The outflow's lock; drops
+    // it.
+    Status sync();
+
+  private:
+    class SyncWork;
+
+    Status sync_by_drain_thread() REQUIRES(state_.mutex);
+    void complete(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(state_.mutex);
+
+    OutflowState& state_;
+};
+
+}   // namespace forebay::drain
