@@ -196,8 +196,8 @@ def ranks(axis: Axis) -> None:
             if size > 1:  # beyond a close that need not wait
                 slowly, fast = one_run(FOREBAY, size, slow.mounted), found[FOREBAY]
                 cpu_s, wait_s = (slowly[key] - fast[key] for key in ("waiting_cpu_s", "close_s"))
-                share = 100 * max(0, cpu_s) / max(LEAST_COST, wait_s * min(size - 1, cores))
-                axis.add("ranks that wait for the drain", "% of processors", size, share)
+                share = 100 * cpu_s / max(LEAST_COST, wait_s * min(size - 1, cores))
+                axis.add("ranks that wait for the drain", "% of processors, at least 1", size, max(1, share))
 
 
 def cached(axis: Axis, command: Sequence[str]) -> Run:
@@ -289,7 +289,7 @@ def leftovers(axis: Axis) -> None:
 
 # ---- the section -----------------------------------------------------------------------------------------------------
 
-_RANDOM = "random places in more memory, as natively; in order it is flat"
+_RANDOM = "random places in more memory; in order it is flat"
 _EACH = "one look at each"
 CAUSES = {("extents in the index", f"{what}, ns"): _RANDOM for what in ENGINE_CURVES} | {
     ("files open together", "a file, system calls"): "an open asks the ledger of each open file, up to 256",
