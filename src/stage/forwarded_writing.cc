@@ -95,7 +95,7 @@ Status ForwardedWriting::close() {
     }
     const LockGuard lock(file_.mutex());
     return file_.outflow.state.failures.first_error().is_ok() && sync_due() ? file_.outflow.syncs.sync()
-                                                                        : file_.outflow.state.failures.error();
+                                                                            : file_.outflow.state.failures.error();
 }
 
 }   // namespace forebay::stage

@@ -208,11 +208,12 @@ Status Lifecycle::close_staged(Finish how) {
         const LockGuard lock(file_.mutex());
         file_.follow();
         if (file_.mode != FileMode::kStaged) {
-            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable && file_.outflow.state.facts.unsynced();
+            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable &&
+                                 file_.outflow.state.facts.unsynced();
             if (file_.mode == FileMode::kBypass) file_.mode = FileMode::kPassive;
             file_.offer_target();
             return file_.outflow.state.failures.first_error().is_ok() && to_sync ? file_.outflow.syncs.sync()
-                                                                             : file_.outflow.state.failures.error();
+                                                                                 : file_.outflow.state.failures.error();
         }
         if (!withheld_.is_ok()) {
             file_.mode = FileMode::kFailed;

@@ -84,7 +84,8 @@ Status StagedFile::commit() {
         if (file_.follows()) return Status::ok();
     }
     const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
-    if (file_.mode == FileMode::kBypass) return file_.outflow.state.facts.unsynced() ? file_.sync_target() : Status::ok();
+    if (file_.mode == FileMode::kBypass)
+        return file_.outflow.state.facts.unsynced() ? file_.sync_target() : Status::ok();
     FOREBAY_TRY(file_.commits->commit(false));
     const bool drains = file_.context.options().flush == OnFlush::kDrain || file_.context.deadline_presses();
     const LockGuard lock(file_.mutex());
