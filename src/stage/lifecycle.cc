@@ -53,7 +53,7 @@ Status Lifecycle::read_through(std::shared_ptr<io::File> target, ledger::LedgerS
     if (!size) return size.status();
     const LockGuard lock(file_.mutex());
     begin(std::move(target), slot, size.value());
-    file_.outflow.open(file_.target, traits, size.value(), 0);
+    file_.outflow.state.open(file_.target, traits, size.value(), 0);
     file_.offer_target();
     return Status::ok();
 }
@@ -196,7 +196,7 @@ void Lifecycle::fail(const Status& why) {
     const LockGuard lock(file_.mutex());
     file_.mode = FileMode::kFailed;
     file_.offer_target();
-    file_.outflow.halt(why);
+    file_.outflow.state.halt(why);
 }
 
 Status Lifecycle::close_staged(Finish how) {
