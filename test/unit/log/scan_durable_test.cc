@@ -153,12 +153,10 @@ TEST(LargeSegmentTest, payloads_without_a_checksum_are_passed_over_and_what_lies
     ASSERT_TRUE(file->read_at(at[1] + 70, std::span(&byte, 1)));
     byte ^= std::byte{1};
     ASSERT_TRUE(file->write_at(at[1] + 70, std::span(&byte, 1)));
-    for (const Payloads how : {Payloads::kCopied, Payloads::kLeft}) {
-        const ScannedLog damaged = look(how);
-        EXPECT_EQ(damaged.records.size(), 1u);
-        EXPECT_EQ(damaged.lost_after, 0u) << "a commit is hidden";
-        EXPECT_EQ(damaged.unread_bytes, log.segments().newest()->tail - at[1]);
-    }
+    const ScannedLog damaged = look();
+    EXPECT_EQ(damaged.records.size(), 1u);
+    EXPECT_EQ(damaged.lost_after, 0u) << "a commit is hidden";
+    EXPECT_EQ(damaged.unread_bytes, log.segments().newest()->tail - at[1]);
     log.segments().abandon();
 }
 
