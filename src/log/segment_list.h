@@ -22,7 +22,7 @@ namespace forebay::log {
 class SegmentList {
   public:
     // `log`: the log's number in its process.
-    SegmentList(SegmentPool& pool, std::uint64_t log) noexcept : pool_(pool), log_(log) {}
+    SegmentList(SegmentPool& pool, std::uint64_t log) : pool_(pool), log_(log) {}
     ~SegmentList() { release_all(); }
     SegmentList(const SegmentList&) = delete;
     SegmentList& operator=(const SegmentList&) = delete;
