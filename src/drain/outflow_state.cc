@@ -81,7 +81,9 @@ void OutflowState::lose(const std::vector<ByteRange>& unreadable, const Status& 
 }
 
 void OutflowState::resend(const Status& failure) {
-    if (!facts.reports_late() || !bytes.index().any_sent() || is_own(failure)) return;
+    if (!facts.reports_late() || is_own(failure)) return;
+    ++late_reports;
+    if (!bytes.index().any_sent()) return;
     try {
         bytes.index().resend();
     } catch (const std::bad_alloc&) {

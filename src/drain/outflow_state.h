@@ -90,6 +90,8 @@ class OutflowState {
     Failures failures GUARDED_BY(mutex);
     Arrivals arrivals GUARDED_BY(mutex);
     Planner planner GUARDED_BY(mutex);
+    // Failures of a target that reports failures late. A write that was in flight at one of them may be lost, too.
+    std::uint64_t late_reports GUARDED_BY(mutex) = 0;
 
   private:
     void keep(const Status& failure) REQUIRES(mutex);

@@ -36,6 +36,7 @@ struct Outflow::Cost {
     std::uint64_t end_ns = 0;
     std::uint64_t cpu_ns = thread_cpu_ns();
     std::uint64_t sleeps = thread_sleeps();
+    std::uint64_t late_reports = 0;          // OutflowState::late_reports at the begin
     std::optional<std::uint64_t> bypasses;   // none: the program bypassed the log at the begin
     bool alone = true;                       // no other drain write was in flight at the begin
 
@@ -49,13 +50,14 @@ struct Outflow::Cost {
 class Outflow::WriteWork final : public Work {
   public:
     WriteWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, bool alone, Turn turn, bool waits,
-              std::optional<std::uint64_t> bypasses)
+              std::optional<std::uint64_t> bypasses, std::uint64_t late_reports)
         : outflow_(std::move(outflow)),
           target_(std::move(target)),
           alone_(alone),
           turn_(turn),
           waits_(waits),
-          bypasses_(bypasses) {}
+          bypasses_(bypasses),
+          late_reports_(late_reports) {}
     void set_write(plan::TargetWrite write) noexcept { write_ = std::move(write); }
 
     void run() noexcept override {
@@ -63,6 +65,7 @@ class Outflow::WriteWork final : public Work {
         Cost cost;
         cost.bypasses = bypasses_;
         cost.alone = alone_;
+        cost.late_reports = late_reports_;
         Status outcome;
         Unreadable unreadable;
         try {
@@ -106,6 +109,7 @@ class Outflow::WriteWork final : public Work {
     const Turn turn_;
     const bool waits_;
     const std::optional<std::uint64_t> bypasses_;
+    const std::uint64_t late_reports_;
 };
 
 class Outflow::ResizeWork final : public Work {
@@ -211,7 +215,8 @@ WorkSource::Taken Outflow::take_next() {
     }
     // Only this allocation can fail, so it comes first.
     auto work = std::make_unique<WriteWork>(self(), state.target.file(), state.queue.running() == 0, state.turns.next(),
-                                            state.facts.waited_for(), state.listener.bypasses().none_now());
+                                            state.facts.waited_for(), state.listener.bypasses().none_now(),
+                                            state.late_reports);
     work->set_write(state.queue.take(state.clock().now_ns()));
     const bool more = state.turns.take() != Turn::kBegins && !state.queue.planned().empty() && state.queue.has_room();
     return {std::move(work), more};
@@ -266,7 +271,8 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         if (begun) state.target.end_write(write.range, outcome.is_ok());
         if (outcome) state.arrivals.note_progress();
         if (outcome) learn_pace(write, cost);
-        state.listener.written(write, outcome.is_ok(), cost.end_ns - cost.begin_ns);
+        const bool kept = outcome && cost.late_reports == state.late_reports;   // otherwise it is written again
+        state.listener.written(write, kept, cost.end_ns - cost.begin_ns);
         if (!unreadable.empty() && !state.planner.shared()) state.lose(unreadable, outcome);
         else if (!outcome) state.fail(outcome);
         if (const Backlog left = state.listener.backlog();

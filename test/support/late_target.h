@@ -89,7 +89,11 @@ class LateFile final : public io::ForwardingFile {
     LateFile(std::shared_ptr<io::File> file, std::shared_ptr<LateClient> client)
         : ForwardingFile(file), file_(std::move(file)), client_(std::move(client)) {}
 
-    io::FileTraits traits() override { return {.reports_late = true, .times = io::TimesKind::kLazy}; }
+    io::FileTraits traits() override {
+        return {.may_hang = may_hang_, .reports_late = true, .times = io::TimesKind::kLazy};
+    }
+    // Drain threads then make all calls.
+    void may_hang() noexcept { may_hang_ = true; }
     Status write_at(std::uint64_t offset, io::Bytes bytes) override {
         FOREBAY_TRY(client_->report());
         client_->take(file_, offset, bytes);
@@ -108,6 +112,7 @@ class LateFile final : public io::ForwardingFile {
   private:
     const std::shared_ptr<io::File> file_;
     const std::shared_ptr<LateClient> client_;
+    bool may_hang_ = false;
 };
 
 }   // namespace forebay::test
