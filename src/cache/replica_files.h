@@ -14,7 +14,7 @@ inline constexpr const char* kReplicaFile = "replica";
 inline constexpr const char* kPresenceFile = "presence";
 inline constexpr std::string_view kOwnerPrefix = "owner-";
 inline constexpr std::string_view kParentPrefix = "parent-";
-inline constexpr std::chrono::milliseconds kFolderPatience{500};
+inline constexpr std::chrono::milliseconds kFolderPatience{500};   // longest wait for the lock of a folder
 
 [[nodiscard]] inline std::string owner_file(std::uint32_t number) {
     return std::string(kOwnerPrefix) + std::to_string(number);

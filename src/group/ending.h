@@ -26,7 +26,8 @@ class Ending {
     // Returns why the target lacks bytes of the file, or ok. Call it after the drainer has finished.
     [[nodiscard]] Status outcome() const;
 
-    // The phase of a participant that ends without a close; in BoardRow::wants_room.
+    // The phase of a participant that ends without a close: it has written its records, or given its log back. Stored
+    // in BoardRow::wants_room, whose value 1 means that a writer waits for room.
     enum class Phase : std::uint64_t { kWritten = 2, kGivenBack = 3 };
     void publish(Phase phase) noexcept;
     // Waits until all other live participants have reached `phase`. kUnavailable: one has not within `at_most`.

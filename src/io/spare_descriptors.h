@@ -15,7 +15,8 @@ namespace forebay::io {
 
 class SpareDescriptor {
   public:
-    // Makes its file be opened for each later call. The list is locked, so it calls no function of the list.
+    // Closes the descriptor, at once or when its last use ends; each later call opens the file. The list is locked,
+    // so this calls none of its functions.
     virtual void give_back() noexcept = 0;
 
   protected:

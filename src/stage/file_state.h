@@ -8,10 +8,10 @@
 //      +-------- finish ------------+------------------- finish ---------------+
 //                                   +-- finish, but the target failed --> failed
 //
-// Locks: a call that changes the file from outside holds `writer` throughout. The outflow's lock, `mutex()`, guards the
-// state. It is held for short, never across a transfer. Order: `writer`, the lock of `GroupCommits`, `mutex()`. Clang's
-// analysis does not follow a lock into another object. So a public function asserts that its caller holds the lock that
-// its comment names. Thread-safety: as the annotations say.
+// Locks: a call of the program that changes the file holds `writer` throughout. The lock of the drain, `mutex()`,
+// guards the state. It is held for short, never across a transfer. Order: `writer`, the lock of `GroupCommits`,
+// `mutex()`. Clang's analysis does not follow a lock into another object. So a public function asserts that its caller
+// holds the lock that its comment names. Thread-safety: as the annotations say.
 #pragma once
 
 #include <cstddef>
@@ -61,14 +61,14 @@ struct FileState {
         bool all_written = false;            // every process has made its part of a collective write
         std::uint64_t resize_sequence = 0;   // of the last truncation whose record the log needs
     };
-    // The log of an earlier use of the file stays, for recovery.
+    // Why the log of a closed file stays, for recovery.
     struct Left {
         bool log = false;          // the log stays, although the file has no failed drain of its own
-        bool to_others = false;    // another program changed the target, and reads return the target's content
-        std::uint64_t bytes = 0;   // bytes that only the log has since then
+        bool to_others = false;    // another program changed the target; reads return its content
+        std::uint64_t bytes = 0;   // bytes that were pending when that was found
     };
 
-    // `target` can at least be read. The context and the listener outlive the state.
+    // `file`, the target, is open for reading at least. The context and the listener outlive the state.
     FileState(FileContext& file_context, Name file_name, std::shared_ptr<io::File> file,
               drain::DrainListener& listener);
     ~FileState();
@@ -93,15 +93,16 @@ struct FileState {
     // The sizes, as the index reads and changes them while it takes in records.
     [[nodiscard]] index::FileBounds bounds() noexcept REQUIRES(mutex());
     // Takes other participants' new records into the index. If `may_wait`, scattered pieces stay out until their
-    // neighbours are there. May throw std::bad_alloc; the next call finds the same records. The listener does not see
-    // them. So the drainer drains then, or wakes its drain if the planner wants a thread: other nodes may wait.
+    // neighbours are there. May throw std::bad_alloc; the next call finds the same records. It does not tell
+    // the listener. So the drainer drains after it, or wakes a drain thread if the planner wants one: other nodes may
+    // wait for the drain.
     void follow(bool may_wait = false) REQUIRES(mutex());
 
     // Offers the target to reads without the lock, or withdraws it. Call this after every change of what is staged.
     void offer_target() noexcept REQUIRES(mutex());
     // Syncs the target; blocks.
     Status sync_target() EXCLUDES(mutex());
-    // Nanoseconds in which drain::TargetPace::kBytes drain, if the target is as fast as the log.
+    // Nanoseconds that drain::TargetPace::kBytes take to drain; none unless the target is as fast as the log.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept;
 
     // Brings the gauges of the ledger up to date, and calls `offer_target`.

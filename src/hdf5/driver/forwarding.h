@@ -15,32 +15,34 @@
 
 namespace forebay::hdf5 {
 
-// Sets `target.forwarded` to the file at the staging server, if option server names one; `target.file` is then null. If
-// that server cannot stage a file for writing and cannot have bytes of it, the file is written natively: counted with a
-// reason, with a line on standard error. This is an error with option strict, and always if the server may have bytes
-// of the file. If the server dies and stays away, the file is recovered to its last flush from the server's log, if
-// this machine has it, and then written natively. A read-only `target.file` becomes the last flush of the client that
-// writes it, if one does. If no server answers, it is read as it is, with a line on standard error.
+// The way in which the program opens the file.
 struct Opening {
     bool emptied = false;   // the file's former bytes do not matter
     Locked locked = Locked::kNot;
-    std::shared_ptr<const std::atomic<bool>> holds_lock{};   // locked for writing then; null: never
+    std::shared_ptr<const std::atomic<bool>> holds_lock{};   // while HDF5 has it locked for writing; null: never
     wire::Open::Team team{};
 };
+// Sets `target.forwarded` to the file at the staging server, if option server names one; `target.file` is then null. If
+// that server cannot stage a file for writing and certainly has none of its bytes, the file is written natively. That
+// is counted with a reason, with a line on standard error. It is an error with option strict, and always if the server
+// may have bytes of the file. If the server dies and stays away, the file is recovered to its last flush from the
+// server's log, if this machine has it, and then written natively. A read-only `target.file` becomes the last flush of
+// the client that writes it, if one does. If no server answers, it is read as it is, with a line on standard error.
 [[nodiscard]] Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const OpenFile& open,
                              const Opening& opening);
 
-// Like `forward`, for a file that a team opens. Collective: the server stages it for all or for none. Sets
-// `opening.team`. The first member's `opening.emptied` holds for all.
+// Like `forward`, for a file that a team opens. Collective: the server stages it for all or for none. The
+// caller leaves `opening.team` empty. The first member's `opening.emptied` holds for all.
 [[nodiscard]] Status forward_together(file::Team& team, stage::OpenTarget& target, const LoadedOptions& loaded,
                                       const OpenFile& open, Opening opening);
 
-// False if the server knows no client that writes the file, or no such file exists. Otherwise the caller reads the
-// file's last flush, or reports its failure. Blocks until the server answers.
+// Returns true if a client of the server writes the file, or if that cannot be determined. The caller then opens the
+// file through the server. Blocks until the server answers.
 [[nodiscard]] bool is_written_through(const Options& options, const char* path);
 
-// Ok: a client of the server writes this file now. Blocks while a client's bytes drain; the client's lock on the file
-// ends then or just after. kUnsupported: no client writes it. Other errors: unknown, with the reason.
+// Ok: a client of the server writes this file now. If a client has closed the file and its bytes still
+// drain, waits for that; the client's lock on the file ends then or just after. kUnsupported: no client writes it.
+// Other errors: unknown, with the reason.
 [[nodiscard]] Status ask_for_writer(const Options& options, const OpenFile& open);
 
 }   // namespace forebay::hdf5

@@ -1,9 +1,10 @@
 // Handles file access lists with mpio without the other processes of their communicator.
 //
-// HDF5 duplicates the communicator when such a list is read, copied or set, which is collective. One process may not
-// know forebay (file/launch.h). So this code reads and stores the property with the library's inner functions, which
-// call no callback. An open with mpio leaves the hints that MPI has used in its list, and all processes must agree on
-// them at the next open. So they are carried over from the copy. Thread-safety: as HDF5's. No call blocks.
+// HDF5 duplicates the communicator when such a list is read, copied or set, which is collective. Some of these
+// processes may run without forebay (file/launch.h), and would not take part. So this code reads and stores the
+// property with the library's inner functions, which call no callback. forebay opens with a copy of the program's list.
+// The open leaves MPI's hints in the copy, and all processes must agree on them at the next open. So `carry_hints` puts
+// them into the program's list. Thread-safety: as HDF5's. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace forebay::hdf5 {
 
-// As bytes; the list keeps it. kUnsupported: the library hides its inner functions; kUnavailable: it has none.
+// Returns the communicator's handle as an integer; the list still owns it. kUnsupported: the library hides its inner
+// functions. kUnavailable: the list has no communicator.
 [[nodiscard]] Result<std::uint64_t> peek_communicator(hid_t file_access_list);
 
 // Returns a copy that shares the original's communicator, and that the original must outlive. Negative: it failed.
