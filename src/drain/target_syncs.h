@@ -1,11 +1,10 @@
-// Syncs the target of one outflow.
+// Syncs the target of one file's drain (`Outflow`).
 //
-// If the target may hang, a drain thread syncs, and the caller waits with patience. Otherwise the caller's thread
-// syncs.
-// Invariants: after a failed sync each later one reports the same failure, because a sync reports lost bytes only once.
-// A sync covers all writes that ended before it began.
-// Ownership: a sync in a drain thread keeps the file, and so this, until its end.
-// Thread-safety: the outflow's lock, which the caller holds. Blocking: `sync` waits for the device.
+// If the target may hang, a drain thread syncs, and the caller waits at most as long as option `patience` says.
+// Otherwise the caller's thread syncs. Invariants: after a failed sync each later one reports the same failure, because
+// a sync reports lost bytes only once. A sync covers all writes that ended before it began. Ownership: a sync in a
+// drain thread keeps the staged file until its end, and the file owns this. Thread-safety: the outflow's lock, which
+// the caller holds. Blocking: `sync` waits for the device.
 #pragma once
 
 #include "base/status.h"
@@ -18,8 +17,8 @@ class TargetSyncs {
   public:
     explicit TargetSyncs(OutflowState& state) noexcept : state_(state) {}
 
-    // Errors: ETIMEDOUT: patience is over and the outcome unknown. Any other error is final. The outflow's lock; drops
-    // it.
+    // Errors: ETIMEDOUT: patience is over and the outcome unknown. Any other error is final. Drops the lock
+    // while it waits.
     Status sync();
 
   private:

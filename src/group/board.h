@@ -3,20 +3,19 @@
 // node-wide sequence counter. For each participant it holds the segments of the participant's log and marks the free
 // ones. The drainer sleeps on the doorbell, a word of the board; participants raise it when they append or need room.
 // Participants that need room sleep on `progress`; the drainer raises it when it has drained.
-// Memory order: a participant stores the segment's place in its ring before it raises `adopted` (release). It publishes
-// records by their segment's tail (log/file_log.h). The drainer raises `released` (release) once no byte of the
-// segments below is needed. A participant appends a marker (truncate, commit) between two barriers of all participants,
-// and raises `epoch` in between. So a reader of all tails that finds the same epoch before and after has a consistent
-// cut: it has all records before the last marker. The frontier (log/frontier.h; `dead_raw` and `dead_metadata`) tells
-// which segments may go although other logs stay. The drainer raises it before `released`; readers read it after that.
-// With durability=node the board also has the statements (group/statement.h). The drainer writes them to the file, not
-// through the mapping.
-// Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared file.
-// Faults: if the device fails, memory of this process replaces the missing page (io::Replaceable) and the board is
-// `lost`. This process and the others then no longer see each other's stores. A process must not rely on numbers drawn
-// then, nor on announcements and releases. It checks `lost` after each store that others must see.
-// After a crash, recovery takes from the board the grouping of the logs, the frontier, and the participants.
-// group/board_format.h has the layout.
+// Memory order: a participant stores a segment's index in its ring of segments before it raises `adopted`, their number
+// (release). It publishes records by their segment's tail (log/file_log.h). The drainer raises `released` (release)
+// once no byte of the segments below is needed. A participant appends a marker (truncate, commit) between two barriers
+// of all participants, and raises `epoch` in between. So a reader of all tails that finds the same epoch before and
+// after has a consistent cut: it has all records before the last marker. The frontier (log/frontier.h; `dead_raw` and
+// `dead_metadata`) tells which segments may be released while other logs still have records that these supersede. The
+// drainer raises it before `released`; readers read it after that. With durability=node the board also has the
+// statements (group/statement.h). The drainer writes them to the file, not through the mapping. Ownership: `Board` owns
+// the mapping; the drainer removes the file when it closes the shared file. Faults: if the device fails, memory of this
+// process replaces the missing page (io::Replaceable) and the board is `lost`. This process and the others then no
+// longer see each other's stores. A process must not rely on numbers drawn then, nor on announcements and releases. It
+// checks `lost` after each store that others must see. After a crash, recovery takes from the board the grouping of the
+// logs, the frontier, and the participants. group/board_format.h has the layout.
 #pragma once
 
 #include <atomic>

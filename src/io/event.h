@@ -1,4 +1,5 @@
-// A descriptor, owned by the object, that becomes readable at a signal, for poll. Any thread. No call blocks.
+// An eventfd that poll(2) reports as readable after `signal`, until `clear`. The object owns it. Any thread may call;
+// no call blocks.
 #pragma once
 
 #include <memory>
@@ -16,6 +17,7 @@ class Event {
 
     void signal() noexcept;
     void clear() noexcept;
+    // The file descriptor.
     [[nodiscard]] int number() const noexcept { return number_; }
 
   private:

@@ -1,6 +1,6 @@
 // Shared by an engine's staged files: options, the pool of log segments, the drain threads, the end of the job and of
 // the process. Its calls also let a file ask the others for room. Has no lock. Thread-safety: all calls from any
-// thread, without the file's `mutex()`; its `writer_` may be held. Only `await_a_close` blocks.
+// thread, without the file's `mutex()`; they may hold its `writer`. Only `await_a_close` blocks.
 #pragma once
 
 #include <atomic>
@@ -48,10 +48,11 @@ class FileContext {
     // Null if nothing is traced.
     [[nodiscard]] const io::Trace* trace() const noexcept { return trace_.is_on() ? &trace_ : nullptr; }
     [[nodiscard]] std::uint64_t next_sequence() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed); }
+    // True in a forked child of the process that made this.
     [[nodiscard]] bool inherited() const noexcept { return fork_generation() != born_; }
     // Engine::end_of_process has begun.
     [[nodiscard]] bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-    // Begins that. Returns false if it had begun already.
+    // Marks the end of the process as begun. Returns false if it was already.
     [[nodiscard]] bool end() noexcept { return !ended_.exchange(true); }
 
     // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
@@ -60,19 +61,21 @@ class FileContext {
     bool make_held_ready();
     // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;
-    // The job ends soon, for what is staged (drain/deadline.h): closes and flushes wait for the drain. Looks at the
-    // clock. When it begins to press, the user is warned, and all files drain.
+    // True once the drain of the staged bytes needs more than a share of the job's time left (drain/deadline.h):
+    // closes and flushes then wait for the drain. Looks at the clock. The first such result warns the user, and drains
+    // all files.
     [[nodiscard]] bool deadline_presses() noexcept;
     // Returns the result of the last look.
     [[nodiscard]] bool deadline_pressed() const noexcept { return deadline_.presses(); }
     // ... and so much is staged that a write waits for the drain.
     [[nodiscard]] bool too_much_for_deadline() noexcept;
 
-    // The program knows where in this file its data are: this process does not stage the file from now on.
+    // The program has asked for the offsets of its data in the file, and may read around forebay. From now on this
+    // process does not stage the file.
     void addresses_given(const io::Identity& identity);
-    // A failure that was kept has become void: what had failed is in the target.
+    // Counts a drain error that has ended: its bytes are in the target now.
     void count_made_good() noexcept;
-    // One target write has ended: for the trace, and for the time of the last one.
+    // Notes the end of a target write.
     void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range);
 
   private:

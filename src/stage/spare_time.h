@@ -1,4 +1,4 @@
-// Whether staging pays in front of a target that is as fast as the log, such as a page cache. There the drain costs a
+// Decides if staging pays for a target that is as fast as the log, such as a page cache. There the drain costs a
 // second copy: free while the program does something else, and a delay otherwise. So a process keeps an account in
 // time. It earns the time that its program spends outside the calls of its files, and spends the time that the drain of
 // staged bytes takes. A program that only writes stages nothing more; one that computes between its checkpoints stages
@@ -18,7 +18,7 @@ class SpareTime {
     // All times are monotonic, in ns.
     explicit SpareTime(std::uint64_t now_ns) noexcept : left_ns_(now_ns) {}
 
-    // The program has called, and the call has ended.
+    // A call on a file begins (`enter`), and ends (`leave`).
     void enter(std::uint64_t now_ns) noexcept {
         balance_ns_.fetch_add(static_cast<std::int64_t>(now_ns - std::min(now_ns, left_ns_.load(kRelaxed))), kRelaxed);
         left_ns_.store(now_ns, kRelaxed);   // for another thread that comes meanwhile
@@ -37,7 +37,8 @@ class SpareTime {
         }
     }
 
-    // These bytes, too, can drain in the time left. At most the drain of `most_bytes` is saved: the log holds no more.
+    // These bytes, too, can drain in the time left. The account holds at most the drain of `most_bytes`: the
+    // log holds no more.
     [[nodiscard]] bool suffices_for(std::uint64_t bytes, std::uint64_t pace_ns, std::uint64_t most_bytes) noexcept {
         std::int64_t balance = balance_ns_.load(kRelaxed);
         const std::int64_t most = cost(most_bytes, pace_ns);

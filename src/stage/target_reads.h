@@ -1,8 +1,9 @@
-// Reads from a target that one call of the program wants: several at a time, where the target is waited for.
+// The reads of a target for one call of the program; several run at a time if the target makes them wait.
 //
 // The calling thread carries out requests, and so do drain threads that have nothing else to do; it waits only for
-// those that another thread has begun. So a busy drain delays no read. Ownership: shared by the threads at it; where
-// the bytes go is the caller's, who stays until `wait` has returned. Thread-safe. Blocking: both calls.
+// those that another thread has begun. So a busy drain delays no read. Ownership: the threads that work on it
+// share it. The caller owns the buffers, and keeps them until `wait` has returned. A request is one read of the target;
+// it fills one or more pieces (plan/read_merge.h). Thread-safe. Blocking: both calls.
 #pragma once
 
 #include <condition_variable>
@@ -26,7 +27,7 @@ class TargetReads {
     [[nodiscard]] std::size_t size() const noexcept { return requests_.size(); }
     // Carries out requests until none is left, or one has failed.
     void work() noexcept;
-    // Waits until no thread is at a request any more, and none begins one. Returns the first failure.
+    // Waits for the requests that threads have begun; none begins after that. Returns the first failure.
     Status wait();
 
   private:
@@ -42,7 +43,7 @@ class TargetReads {
     Status failure_;
 };
 
-// Reads one range; what the file does not have is zeros.
+// Reads one range; bytes beyond the end of the file are zeros.
 Status read_or_zeros(io::File& file, std::uint64_t offset, io::MutableBytes into);
 
 }   // namespace forebay::stage

@@ -1,4 +1,5 @@
-// Functions of a library, loaded at its first use for good. Thread-safety: any thread. Blocks as dlopen(3) does.
+// A shared library that `load` loads and nothing unloads, and its functions. Thread-safety: any thread. Blocks as
+// dlopen(3) does.
 #pragma once
 
 #include <dlfcn.h>

@@ -2,7 +2,8 @@
 //
 // Most are advice: they succeed without effect if a file is not staged or not cached. Exceptions are `kRead`, the waits
 // and `kQuery`. Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file.
-// With MPI only `kCacheRemove` is collective, over the file's communicator. Null `file`: not of forebay's driver.
+// With MPI only `kCacheRemove` is collective, over the file's communicator. `file` is
+// null if forebay's driver did not open the file.
 #pragma once
 
 #include "hdf5/connector/object.h"
@@ -29,7 +30,7 @@ struct ReadArguments {
 // All operations but kRead, which is a transfer (dataset.cc).
 [[nodiscard]] herr_t carry_out(const char* function, Operation operation, const Object& dataset, const void* arguments);
 
-// Writes a notice, once, if a read should fill the cache but the file has none.
+// Warns once if the program asks for cached data (`kRead`) of a file without a cache.
 void hint_if_not_cached(const Object& dataset);
 
 }   // namespace forebay::hdf5

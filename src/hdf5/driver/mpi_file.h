@@ -21,13 +21,13 @@ struct MpiFile : DriverFile {
     std::shared_ptr<file::Team> team;
     bool leads = false;   // the lowest rank of its node, which drains for the node
     bool several_nodes = false;
-    std::shared_ptr<cache::CachedFile> cached;   // the read cache's file, if it is read through the cache
+    std::shared_ptr<cache::CachedFile> cached;   // null if reads bypass the cache
     std::shared_ptr<cache::Peers> peers;         // other nodes' caches; null after the close
-    std::shared_ptr<io::Claim> claim;            // until `SharedFile::hold` takes it
-    io::MadeFile made;                           // a file that this rank created
-    std::optional<stage::OpenTarget> target;     // perhaps at the staging server; until it is attached
-    haddr_t last_end_allocated = HADDR_UNDEF;
-    bool truncated = true;   // the last truncate succeeded on all ranks
+    std::shared_ptr<io::Claim> claim;            // keeps other groups of the node out; moved to `SharedFile::hold`
+    io::MadeFile made;                           // removes the file that this rank created if the open fails
+    std::optional<stage::OpenTarget> target;     // perhaps forwarded to a staging server; empty once it is attached
+    haddr_t last_end_allocated = HADDR_UNDEF;    // at the last successful truncate
+    bool truncated = true;                       // the last truncate succeeded on all ranks
 };
 
 }   // namespace forebay::hdf5
