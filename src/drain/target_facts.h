@@ -32,6 +32,8 @@ class TargetFacts {
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
     // True if a call of the target may never return.
     [[nodiscard]] bool may_hang() const noexcept { return may_hang_.load(std::memory_order_relaxed); }
+    // From now on a write that has returned is never repeated, whatever a later call reports.
+    void take_writes_for_final() noexcept { reports_late_.store(false, std::memory_order_relaxed); }
     // True if a later call may report that bytes of an earlier write are lost (io::FileTraits).
     [[nodiscard]] bool reports_late() const noexcept { return reports_late_.load(std::memory_order_relaxed); }
     // The time in ns that draining TargetPace::kBytes takes; none unless the target is as fast as the log.

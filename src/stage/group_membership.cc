@@ -38,7 +38,11 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
         file_.durable = durable;
         file_.log->share(file_.group->log().sharing(), file_.durable);
         file_.several_nodes = several_nodes;
-        if (several_nodes) file_.sizes.committed = 0;   // all raw data lies beyond, and drains at once
+        if (several_nodes) {
+            file_.sizes.committed = 0;   // all raw data lies beyond, and drains at once
+            // Other nodes may have written the range since, so a byte is never written again.
+            file_.outflow.state.facts.take_writes_for_final();
+        }
         if (file_.group->drains()) {
             file_.group->target().set_committed_size(file_.sizes.committed);
             file_.outflow.state.share(file_.group->order(),
