@@ -43,8 +43,8 @@ void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::u
     std::uint64_t drained = 0;
     try {
         if (succeeded)
-            drained = file_.outflow.state.facts.reports_late() ? file_.bytes.index().send_drained(write)
-                                                               : file_.bytes.index().erase_drained(write);
+            drained = file_.outflow.state.facts.keeps_sent() ? file_.bytes.index().send_drained(write)
+                                                             : file_.bytes.index().erase_drained(write);
     } catch (const std::bad_alloc&) {
         drained = 0;
     }
