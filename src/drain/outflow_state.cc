@@ -83,7 +83,7 @@ void OutflowState::lose(const std::vector<ByteRange>& unreadable, const Status& 
 void OutflowState::resend(const Status& failure) {
     if (!facts.reports_late() || is_own(failure)) return;
     ++late_reports;
-    if (!bytes.index().any_sent()) return;
+    if (!bytes.index().sent().any()) return;
     try {
         bytes.index().resend();
     } catch (const std::bad_alloc&) {

@@ -35,7 +35,7 @@ bool TargetConfirms::call_in_flight() const noexcept { return state_.arrivals.sy
 std::unique_ptr<Work> TargetConfirms::begin(Confirm how, std::shared_ptr<AwaitedCall> call) {
     auto work = std::make_unique<ConfirmWork>(std::shared_ptr<TargetConfirms>(state_.listener.hold(), this),
                                               state_.target.file(), call, how);
-    call->confirms = state_.bytes.index().begin_confirm();
+    call->confirms = state_.bytes.index().sent().begin_confirm();
     state_.arrivals.begin_sync(std::move(call));
     return work;
 }
@@ -43,14 +43,14 @@ std::unique_ptr<Work> TargetConfirms::begin(Confirm how, std::shared_ptr<Awaited
 bool TargetConfirms::due() const noexcept {
     state_.mutex.assert_held();
     return state_.facts.reports_late() && !state_.failures.halted() && !call_in_flight() &&
-           state_.bytes.index().sent_bytes() >= std::min(kSentMax, state_.context.options.size / kSentShare);
+           state_.bytes.index().sent().bytes() >= std::min(kSentMax, state_.context.options.size / kSentShare);
 }
 
 bool TargetConfirms::ask() {
     std::unique_ptr<Work> work;
     {
         const LockGuard lock(state_.mutex);
-        if (!state_.facts.reports_late() || !state_.bytes.index().any_sent()) return false;
+        if (!state_.facts.reports_late() || !state_.bytes.index().sent().any()) return false;
         if (call_in_flight()) return true;
         try {
             work = begin(Confirm::kSync, std::make_shared<AwaitedCall>());
@@ -64,12 +64,12 @@ bool TargetConfirms::ask() {
 
 Status TargetConfirms::await(Confirm how) {
     state_.mutex.assert_held();
-    while (state_.facts.reports_late() && state_.bytes.index().any_sent()) {
+    while (state_.facts.reports_late() && state_.bytes.index().sent().any()) {
         FOREBAY_TRY(state_.failures.target_lost());
         // An earlier call began before some of these writes.
         FOREBAY_TRY(state_.arrivals.await(state_.mutex,
                                           [this]() NO_THREAD_SAFETY_ANALYSIS { return !call_in_flight(); }));
-        if (!state_.bytes.index().any_sent()) break;
+        if (!state_.bytes.index().sent().any()) break;
         const auto mine = std::make_shared<AwaitedCall>();
         auto work = begin(how, mine);
         {
@@ -89,7 +89,7 @@ void TargetConfirms::complete(AwaitedCall& call, const Status& outcome) noexcept
     if (outcome) state_.context.progress.note();
     {
         const LockGuard lock(state_.mutex);
-        if (call.confirms) state_.bytes.index().end_confirm(outcome.is_ok());
+        if (call.confirms) state_.bytes.index().sent().end_confirm(outcome.is_ok());
         if (outcome) {
             state_.arrivals.note_progress();
         } else {

@@ -24,7 +24,7 @@ void TargetSyncs::complete(AwaitedCall& call, const Status& outcome) noexcept {
     if (outcome) state_.context.progress.note();
     const LockGuard lock(state_.mutex);
     state_.listener.synced();
-    if (call.confirms) state_.bytes.index().end_confirm(outcome.is_ok());
+    if (call.confirms) state_.bytes.index().sent().end_confirm(outcome.is_ok());
     if (outcome) {
         state_.arrivals.note_progress();
     } else if (state_.failures.target_lost().is_ok()) {
@@ -44,7 +44,7 @@ Status TargetSyncs::sync_by_drain_thread() {
     const auto mine = std::make_shared<AwaitedCall>();
     auto work = std::make_unique<SyncWork>(std::shared_ptr<TargetSyncs>(state_.listener.hold(), this),
                                            state_.target.file(), mine);
-    mine->confirms = state_.bytes.index().begin_confirm();
+    mine->confirms = state_.bytes.index().sent().begin_confirm();
     state_.arrivals.begin_sync(mine);
     {
         const Unlocked meanwhile(state_.mutex);
@@ -70,7 +70,7 @@ Status TargetSyncs::sync() {
         // Without memory this thread syncs.
     }
     AwaitedCall call;
-    call.confirms = state_.bytes.index().begin_confirm();
+    call.confirms = state_.bytes.index().sent().begin_confirm();
     const std::shared_ptr<io::File> target = state_.target.file();
     const Unlocked meanwhile(state_.mutex);
     complete(call, target->sync());
