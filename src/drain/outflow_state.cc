@@ -87,7 +87,7 @@ void OutflowState::resend(const Status& failure) {
         failures.lose_target(failure, path);
         keep(failures.target_lost());
     }
-    if (!bytes.index().any_sent()) return;
+    if (!bytes.index().sent().any()) return;
     try {
         bytes.index().resend();
     } catch (const std::bad_alloc&) {
@@ -103,7 +103,7 @@ bool OutflowState::end_call(const TargetCalls::Call& call) noexcept {
 }
 
 void OutflowState::begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept {
-    sync->confirms = bytes.index().begin_confirm();
+    sync->confirms = bytes.index().sent().begin_confirm();
     calls.begin_confirm();
     arrivals.begin_sync(std::move(sync));
 }
@@ -120,8 +120,8 @@ bool OutflowState::settle_sync() noexcept {
     const std::shared_ptr<AwaitedCall>& sync = arrivals.sync();
     if (!sync || sync->done || !sync->answered || !calls.ended_before(sync->below)) return false;
     const bool succeeded = sync->outcome.is_ok();
-    const bool any_sent = bytes.index().any_sent();
-    if (sync->confirms) bytes.index().end_confirm(succeeded);   // a report meanwhile has made them ready again
+    const bool any_sent = bytes.index().sent().any();
+    if (sync->confirms) bytes.index().sent().end_confirm(succeeded);   // a report meanwhile has made them ready again
     calls.end_confirm(succeeded);
     if (succeeded) sync->outcome = copy_of(failures.target_lost(), Failures::kFailed);
     sync->done = true;

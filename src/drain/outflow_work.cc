@@ -73,8 +73,7 @@ class Outflow::WriteWork final : public Work {
             if (outcome) outcome = write_to_target(*target_, write_, waits_, [this] { return !may_go_on(); });
             if (outcome.sys_errno() == EFAULT) {
                 unreadable = find_unreadable(write_);
-                if (!unreadable.ranges.empty())
-                    outcome = index::ExtentIndex::fault(unreadable.keeper, unreadable.address);
+                if (!unreadable.ranges.empty()) outcome = index::fault(unreadable.keeper, unreadable.address);
             }
         } catch (const std::bad_alloc&) {
             outcome = no_memory_to("write to", outflow_->state.path);

@@ -50,9 +50,10 @@ void Lifecycle::leave_to_others() {
 // The last statement of a group still counts the log if the close broke off before it could state that none counts.
 bool Lifecycle::leaves_log() const {
     const LockGuard lock(file_.mutex());
-    return file_.left.log || (file_.log != nullptr && !file_.log->segments().empty() &&
-                              (file_.mode == FileMode::kFailed || !file_.index().empty() || file_.index().any_sent() ||
-                               file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
+    return file_.left.log ||
+           (file_.log != nullptr && !file_.log->segments().empty() &&
+            (file_.mode == FileMode::kFailed || !file_.index().empty() || file_.index().sent().any() ||
+             file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
 }
 
 bool Lifecycle::failed() const {

@@ -81,7 +81,7 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     if (file_.group && !file_.group->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = file_.log->append_through(range, sequence, supersedes);
-    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->segments().newest(), sequence, supersedes);
+    if (file_.group && recorded) file_.log->segments().newest()->order.note_bypass(sequence, supersedes);
     return recorded;
 }
 

@@ -281,7 +281,7 @@ bool Lifecycle::confirm_for_close(Status& outcome) {
         file_.outflow.make_good();
         if (file_.outflow.state.failures.first_error().is_ok()) outcome = file_.outflow.confirms.await(Confirm::kClose);
     }
-    return file_.bytes.index().empty() && !file_.bytes.index().any_sent();
+    return file_.bytes.index().empty() && !file_.bytes.index().sent().any();
 }
 
 Status Lifecycle::close_keeping_log(Status outcome) {

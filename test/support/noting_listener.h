@@ -24,7 +24,7 @@ class NotingListener final : public drain::DrainListener {
     bool given_up() const noexcept override { return given_up_; }
     void catch_up(bool) override {}
     drain::Backlog backlog() const noexcept override {
-        return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), false, logical_size_, committed_size_};
+        return {bytes_.ready_bytes(), !bytes_.index().ready().empty(), false, logical_size_, committed_size_};
     }
     bool has_records() const noexcept override { return true; }
     group::BypassCount& bypasses() noexcept override { return bypasses_; }
