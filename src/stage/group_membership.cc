@@ -128,7 +128,7 @@ Status GroupMembership::finish_followed(const Status& outcome) {
             file_.outflow.state.target.set_size(file_.sizes.logical);
         } else {
             file_.log->segments().abandon();
-            file_.left.log = true;
+            file_.retained_log.log = true;
             file_.mode = FileMode::kFailed;
             file_.outflow.state.halt(outcome);
         }

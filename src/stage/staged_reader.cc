@@ -41,7 +41,8 @@ struct StagedReader::CopyPlan {
 void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
-    const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass || file_.left.to_others;
+    const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass ||
+                       file_.retained_log.to_others;
     if (plain && file_.index().empty()) {
         plan.target.push_back({all, part.into.data()});
         return;
