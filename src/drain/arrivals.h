@@ -1,10 +1,8 @@
-// The waits for one target, and the arrivals that end them.
-//
-// An arrival is the end of a write, of a change of size or of a sync, or new records of other processes. It wakes all
-// waiting threads. Errors: a wait fails with ETIMEDOUT once nothing has reached the target for the time in option
-// patience. The staged bytes stay in the log then.
-// Thread-safety: the file's lock guards all of it, except `announce_unpinned`.
-// Blocking: a function with a parameter `mutex` waits, and drops that lock, the file's, during the wait.
+// The waits for one target, and the arrivals that end them. An arrival is the end of a write, of a change of size or of
+// a sync, or new records of other processes. It wakes all waiting threads. Errors: a wait fails with ETIMEDOUT once
+// nothing has reached the target for the time in option patience. The staged bytes stay in the log then. Thread-safety:
+// the file's lock guards all of it, except `announce_unpinned`. Blocking: a function with a parameter `mutex` waits,
+// and drops that lock, the file's, during the wait.
 #pragma once
 
 #include <chrono>

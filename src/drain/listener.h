@@ -1,7 +1,5 @@
-// The interface of a file to its outflow (drain/outflow.h): questions and events.
-//
-// The file implements it. Thread-safety: calls hold the lock that file and outflow share, unless a function says
-// otherwise. Nothing blocks.
+// The interface of a file to its outflow (drain/outflow.h): questions and events. The file implements it.
+// Thread-safety: calls hold the lock that file and outflow share, unless a function says otherwise. Nothing blocks.
 #pragma once
 
 #include <cstdint>

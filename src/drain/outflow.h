@@ -1,7 +1,5 @@
-// The outflow of one file: writes its staged bytes to its target.
-//
-// This class gives target writes and changes of size to drain threads, or to a thread that waits, and ends them. Its
-// parts:
+// The outflow of one file: writes its staged bytes to its target. This class gives target writes and changes of size to
+// drain threads, or to a thread that waits, and ends them. Its parts:
 //
 //   OutflowState      planner, queue, target, turns, failures; the lock; opening; halts   drain/outflow_state.h
 //   TargetInspector   looks at the target, and notes its state in the log                 drain/target_inspector.h
@@ -14,8 +12,7 @@
 //   outflow_turns.cc   work behind a close
 //
 // Invariants: each work that was taken is ended once, or put off. All ready bytes reach the target, unless the drain
-// halts.
-// Ownership: the file owns the outflow; while a drain thread works, it keeps the file (DrainListener::hold).
+// halts. Ownership: the file owns the outflow; while a drain thread works, it keeps the file (DrainListener::hold).
 // Thread-safety: the lock is the file's, `state.mutex`, as annotated. It is never held across a call of the target.
 // Blocking: a function that drops the lock says so. A wait for the target fails with ETIMEDOUT once nothing has reached
 // it for the time in option patience; no byte is lost then.
@@ -104,10 +101,9 @@ class Outflow final : public WorkSource {
     void learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept REQUIRES(state.mutex);
     // outflow.cc
     [[nodiscard]] bool is_being_lengthened(std::uint64_t committed_size) const noexcept REQUIRES(state.mutex);
-    // outflow_turns.cc
     // True if the drain must lengthen the target before it writes: behind a close, unless other processes write or
     // extend the file. The size then shows a cut by another program, even one between a look and a write that would
-    // lengthen the target again.
+    // lengthen the target again. outflow_turns.cc
     [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(state.mutex);
     [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(state.mutex);
     // Ends work that has not begun; the drain takes it again later. `write` is null for a change of size.

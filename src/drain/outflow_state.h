@@ -10,11 +10,10 @@
 //   TargetCalls  the calls in flight that may report a loss, and these reports             drain/target_calls.h
 //
 // `Outflow` owns the state. The classes that it is made of (drain/outflow.h) share it, and so does the file. This class
-// changes several parts at once where that must happen together: opening, sharing, and failures.
-// Invariants: a halted drain has no planned write and no pace. The first failure is reported to the listener once.
-// Thread-safety: `mutex` guards the staged bytes and all parts but the facts. It is the file's lock, and is never held
-// across a call of the target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target
-// for its state.
+// changes several parts at once where that must happen together: opening, sharing, and failures. Invariants: a halted
+// drain has no planned write and no pace. The first failure is reported to the listener once. Thread-safety: `mutex`
+// guards the staged bytes and all parts but the facts. It is the file's lock, and is never held across a call of the
+// target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target for its state.
 #pragma once
 
 #include <cstddef>

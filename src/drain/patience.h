@@ -1,8 +1,6 @@
-// Bounded waits for a target (option patience).
-//
-// A call waits for a slow target as long as bytes reach it. The call gives up a target that no byte reaches for the
-// time in the option. A waiting thread also asks for another drain thread after a moment, so that files of one hung
-// target do not block the others.
+// Bounded waits for a target (option patience). A call waits for a slow target as long as bytes reach it. The call
+// gives up a target that no byte reaches for the time in the option. A waiting thread also asks for another drain
+// thread after a moment, so that files of one hung target do not block the others.
 #pragma once
 
 #include <atomic>

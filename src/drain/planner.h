@@ -1,11 +1,9 @@
-// Chooses the next target writes of one outflow, and whether to wake a drain thread for them.
-//
-// A plan takes ready extents in file order, from the end of the last plan on, and merges them (plan/merge.h). Short
-// runs and growing ends wait for neighbours, unless the drain is urgent. A paused drain plans nothing until a call
-// waits for the target or a writer needs room. The drain of a file on several nodes never pauses, and none of its
-// pieces waits.
-// Invariants: a plan overlaps no write in flight and contains no unreadable byte. Extents whose record lacks older
-// records stay staged. Not thread-safe: the file's lock guards it. Nothing blocks.
+// Chooses the next target writes of one outflow, and whether to wake a drain thread for them. A plan takes ready
+// extents in file order, from the end of the last plan on, and merges them (plan/merge.h). Short runs and growing ends
+// wait for neighbours, unless the drain is urgent. A paused drain plans nothing until a call waits for the target or a
+// writer needs room. The drain of a file on several nodes never pauses, and none of its pieces waits. Invariants: a
+// plan overlaps no write in flight and contains no unreadable byte. Extents whose record lacks older records stay
+// staged. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,5 @@
 // Facts about a target that threads read without the file's lock: its stripe, whether it may hang, its pace, and
-// whether it is unsynced.
-//
-// Thread-safe, except functions that need the file's lock. Nothing blocks.
+// whether it is unsynced. Thread-safe, except functions that need the file's lock. Nothing blocks.
 #pragma once
 
 #include <atomic>

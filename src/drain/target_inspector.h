@@ -1,11 +1,9 @@
-// Looks at the target of one outflow and notes its state, so that a later look shows changes by other programs.
-//
-// There are three kinds of looks. Before a change it reads the bytes that the change replaces, for the log. At rest it
-// takes the target's size and times, for the log. Behind a close it compares the target before and after each turn
-// (drain/turns.h) with the state that this process left.
-// Invariant: a look that a change of the target overlaps notes nothing.
-// Thread-safe: a function takes the outflow's lock as it needs it, and never across a call of the target. The caller
-// does not hold it. Blocking: each function calls the target.
+// Looks at the target of one outflow and notes its state, so that a later look shows changes by other programs. There
+// are three kinds of looks. Before a change it reads the bytes that the change replaces, for the log. At rest it takes
+// the target's size and times, for the log. Behind a close it compares the target before and after each turn
+// (drain/turns.h) with the state that this process left. Invariant: a look that a change of the target overlaps notes
+// nothing. Thread-safe: a function takes the outflow's lock as it needs it, and never across a call of the target. The
+// caller does not hold it. Blocking: each function calls the target.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,10 @@
-// The turns in which a drain writes its target behind a close, when other programs may change the file.
-//
-// A turn begins with a look at the target, by the thread that takes its first write. Other writes join until one has
-// ended. The thread whose write ends last looks at the target again. So as many writes are in flight as before the
-// close, and each look sees an idle target.
-//
-// Work that was taken before the close, and begins after it, belongs to no turn and is put off, because another program
-// may have changed the target. The drain takes it again in a turn.
-// Invariants: no work joins a turn that is not open. No work is taken during a look. A changed target stays so until
-// the next `open`. Not thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
+// The turns in which a drain writes its target behind a close, when other programs may change the file. A turn begins
+// with a look at the target, by the thread that takes its first write. Other writes join until one has ended. The
+// thread whose write ends last looks at the target again. So as many writes are in flight as before the close, and each
+// look sees an idle target. Work that was taken before the close, and begins after it, belongs to no turn and is put
+// off, because another program may have changed the target. The drain takes it again in a turn. Invariants: no work
+// joins a turn that is not open. No work is taken during a look. A changed target stays so until the next `open`. Not
+// thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,8 @@
-// The planned writes and those in flight of one outflow, and its change of size.
-//
-// A write is planned, then taken by a thread, then over. Until its end its range is in flight and its segments are
-// pinned. A write that bypasses the log is in flight too, but never planned.
-// Invariants: ranges in flight are disjoint, so two versions of a byte never race to the target. Each piece of a
-// planned write has one pin. `running` counts the planned writes that were taken and are not over. Not thread-safe: the
-// file's lock guards it. Nothing blocks.
+// The planned writes and those in flight of one outflow, and its change of size. A write is planned, then taken by a
+// thread, then over. Until its end its range is in flight and its segments are pinned. A write that bypasses the log is
+// in flight too, but never planned. Invariants: ranges in flight are disjoint, so two versions of a byte never race to
+// the target. Each piece of a planned write has one pin. `running` counts the planned writes that were taken and are
+// not over. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,5 @@
-// This participant's own log, as the group sees it.
-// Thread-safety: `set_released` needs the file's lock; any thread may make the other calls. Blocking: `wait_for_room`,
-// `drain_below` and `await_drained`.
+// This participant's own log, as the group sees it. Thread-safety: `set_released` needs the file's lock; any thread may
+// make the other calls. Blocking: `wait_for_room`, `drain_below` and `await_drained`.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
-// The participants: processes of one node that write one file together.
-// Each participant appends to a log of its own. The drainer, one of them, follows all logs and writes the target. All
-// map the board (group/board.h), which connects them.
-// Thread-safety: any thread may make any call.
+// The participants: processes of one node that write one file together. Each participant appends to a log of its own.
+// The drainer, one of them, follows all logs and writes the target. All map the board (group/board.h), which connects
+// them. Thread-safety: any thread may make any call.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // The order of the records in all logs of a group, and the records that other participants have appended.
-//
 // Thread-safety: the file's lock covers `find`, `count_found`, `found_bytes`, `visit_found`, `followed` and `restart`.
 // Any thread may make the other calls. Blocking: on page faults of the logs only.
 #pragma once

@@ -1,15 +1,11 @@
-// The log of one open file: appends records to the newest of its segments.
-//
-// `segments` (log/segment_list.h) gives segments back, oldest first.
-//
-// Errors: a failed staging device faults the mapping (io/guarded_access.h), or fails a write to a cold segment. The
-// call then has appended nothing and returns false, or a null segment; `fault` describes the failure.
-// Invariants: a segment begins with an open record. A record exists for readers once it is complete.
-// Ownership: the log owns its list of segments; the pool outlives both.
-// Thread-safety: the owner serialises appends, which touch the newest segment only. `adopt` changes the list and needs
-// its lock, called the segments' lock below.
-// Blocking: appends to a cold segment write to the device; `sync` waits for it.
-// After a crash: a record exists once `append_*` has returned.
+// The log of one open file: appends records to the newest of its segments. `segments` (log/segment_list.h) gives
+// segments back, oldest first. Errors: a failed staging device faults the mapping (io/guarded_access.h), or fails a
+// write to a cold segment. The call then has appended nothing and returns false, or a null segment; `fault` describes
+// the failure. Invariants: a segment begins with an open record. A record exists for readers once it is complete.
+// Ownership: the log owns its list of segments; the pool outlives both. Thread-safety: the owner serialises appends,
+// which touch the newest segment only. `adopt` changes the list and needs its lock, called the segments' lock below.
+// Blocking: appends to a cold segment write to the device; `sync` waits for it. After a crash: a record exists once
+// `append_*` has returned.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // Encodes and decodes the segment and record headers of the staging log.
-//
 // docs/log-format.md is the specification; this is its only implementation. All functions are pure. Decoders accept
 // hostile input: they check every bound and never read outside the given bytes.
 #pragma once

@@ -1,8 +1,6 @@
-// Reads the records of one segment in order, and tells where they end and why.
-//
-// All readers of records use this cursor: group/log_follower.h on logs of living processes, log/scan.h on logs of dead
-// ones. It stands at a *position*, where the next record begins. The *published end* is the segment's tail. `look`
-// finds one of four things at the position:
+// Reads the records of one segment in order, and tells where they end and why. All readers of records use this cursor:
+// group/log_follower.h on logs of living processes, log/scan.h on logs of dead ones. It stands at a *position*, where
+// the next record begins. The *published end* is the segment's tail. `look` finds one of four things at the position:
 //
 //   kRecord      A valid record below the published end. `advance` steps behind it.
 //   kEnd         The published end. The next record is not written yet; a look with a higher end may find it. The

@@ -1,5 +1,4 @@
 // Reads the log file of a dead process: the files that the process staged, and their records.
-//
 // A damaged record ends its segment. Later segments of the log still count, and the scan reports all damage
 // (docs/log-format.md, "Reading a log that may be damaged").
 // Ownership: the caller gets copies. Blocks on reads. The owner of the log must not change it during the scan.

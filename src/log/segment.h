@@ -1,11 +1,9 @@
-// One segment of a staging log: its mapped bytes, the words in its header that change in use, and its accounts.
-//
-// A segment in use belongs to one FileLog, and the lock of that log's owner guards its accounts. A free segment belongs
-// to the pool (log/segment_pool.h).
-// Invariants: the generation rises whenever the segment changes hands. The pages only become warmer.
-// Ownership: the segment owns its mapping. Other processes map the same file, and read the words of the header.
-// Thread-safety: as above; the words in the header are atomic. Nothing blocks but a page fault, which may be reported
-// as a fault of the device (io/guarded_access.h).
+// One segment of a staging log: its mapped bytes, the words in its header that change in use, and its accounts. A
+// segment in use belongs to one FileLog, and the lock of that log's owner guards its accounts. A free segment belongs
+// to the pool (log/segment_pool.h). Invariants: the generation rises whenever the segment changes hands. The pages only
+// become warmer. Ownership: the segment owns its mapping. Other processes map the same file, and read the words of the
+// header. Thread-safety: as above; the words in the header are atomic. Nothing blocks but a page fault, which may be
+// reported as a fault of the device (io/guarded_access.h).
 #pragma once
 
 #include <atomic>

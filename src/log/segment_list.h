@@ -1,12 +1,9 @@
-// The segments of one log, oldest first: which of them may go back to the pool, and which records they still need.
-//
-// The segments of a log have consecutive orders. The newest one takes the records (log/file_log.h); the oldest one goes
-// back first.
-// Invariant: recovery never finds two segments of one log with the same order.
-// Ownership: the segments belong to the list until it gives them back to the pool, or abandons them for recovery.
-// Thread-safety: the lock that guards the segments' accounts guards the list, with one exception: the thread that
-// appends reads `newest` and `empty` without it, as only that thread adds segments. Nothing blocks but a release of a
-// segment whose device fails.
+// The segments of one log, oldest first: which of them may go back to the pool, and which records they still need. The
+// segments of a log have consecutive orders. The newest one takes the records (log/file_log.h); the oldest one goes
+// back first. Invariant: recovery never finds two segments of one log with the same order. Ownership: the segments
+// belong to the list until it gives them back to the pool, or abandons them for recovery. Thread-safety: the lock that
+// guards the segments' accounts guards the list, with one exception: the thread that appends reads `newest` and `empty`
+// without it, as only that thread adds segments. Nothing blocks but a release of a segment whose device fails.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,9 @@
-// The segments of a pool: which exist, which are free, how many there may be, and how many are asked for.
-//
-// Slot i has segment i. It is reserved before the segment is made, without the lock, and is filled or given up after
-// that. A slot whose segment could not be made is vacant, and is reserved again first. Free segments are handed out
-// warm ones first, the last that came back first.
-// Invariants: there are no more slots than the capacity has. Giving a segment back, or giving up a slot, allocates no
-// memory. A segment that is being warmed counts as free.
-// Ownership: this owns the segments. Not thread-safe: the pool's lock guards it. Nothing blocks.
+// The segments of a pool: which exist, which are free, how many there may be, and how many are asked for. Slot i has
+// segment i. It is reserved before the segment is made, without the lock, and is filled or given up after that. A slot
+// whose segment could not be made is vacant, and is reserved again first. Free segments are handed out warm ones first,
+// the last that came back first. Invariants: there are no more slots than the capacity has. Giving a segment back, or
+// giving up a slot, allocates no memory. A segment that is being warmed counts as free. Ownership: this owns the
+// segments. Not thread-safe: the pool's lock guards it. Nothing blocks.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,6 @@
-// Records the changes that a process makes to a target, for the target's state in the log (log/target_state.h).
-//
-// The caller reports each change before and after, and stores the state in the log before the change begins.
-// After a crash at any time the stored state then allows the changes that were made, and no others.
-// Pure; not thread-safe.
+// Records the changes that a process makes to a target, for the target's state in the log (log/target_state.h). The
+// caller reports each change before and after, and stores the state in the log before the change begins. After a crash
+// at any time the stored state then allows the changes that were made, and no others. Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // The state of one open file, and the locks that guard it. `StagedFile` owns it. The classes that it is made of
 // (stage/staged_file.h) share it: each has one job, and keeps to itself the data that no other class needs.
-//
 // A file is in one of four modes:
 //
 //   passive --open_for_writing--> staged --step_aside, staging impossible--> bypass

@@ -1,7 +1,6 @@
 // The table of the files that are open in this process, by device and inode. All handles of the process on one file
 // share an entry and its StagedFile. An entry leaves the table with its last handle, but stays while the newest bytes
 // are in the log only. A file whose last writer is closing it can be attached again once that close has ended.
-//
 // Locks: `attach` holds `ProcessArea::opening()`, also while the target is opened for staging. `mutex_` guards the
 // table. It is held for short, and never while a target or the area is asked. Order: opening(), a file's writer_, the
 // mutex of DeferredCloses, mutex_, a file's mutex(). Thread-safety: every call from any thread. Fork: `lock_for_fork`

@@ -1,13 +1,10 @@
-// The writing of a file that a staging server stages for this process (docs/protocol.md).
-//
-// Every change goes to the server. Reads go there too, through the `reader`: the file's entry in the engine, whose
-// target is the file at the server. So all handles of this process see what it has written. After a failed close, the
-// reader keeps the failure and the connection.
-//
-// Ownership: shared by the FileTable and the program's file. Holds the reader, whose context outlives both.
-// Locks: each change holds `writer_`; after it come the locks of the reader.
-// Thread-safety: every call from any thread. Blocking: every call waits for the server, with patience. In a forked
-// child changes fail, and a commit or drain does nothing. Errors: those of io::ForwardedTarget.
+// The writing of a file that a staging server stages for this process (docs/protocol.md). Every change goes to the
+// server. Reads go there too, through the `reader`: the file's entry in the engine, whose target is the file at the
+// server. So all handles of this process see what it has written. After a failed close, the reader keeps the failure
+// and the connection. Ownership: shared by the FileTable and the program's file. Holds the reader, whose context
+// outlives both. Locks: each change holds `writer_`; after it come the locks of the reader. Thread-safety: every call
+// from any thread. Blocking: every call waits for the server, with patience. In a forked child changes fail, and a
+// commit or drain does nothing. Errors: those of io::ForwardedTarget.
 #pragma once
 
 #include <cstdint>

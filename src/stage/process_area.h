@@ -2,7 +2,6 @@
 // that the process lives, the pool of log segments, and the ledger. The first file that is opened for writing opens it.
 // If that fails, the reason is kept (`Obstacle`), and no file is staged. `leave` removes the directory, unless it holds
 // what recovery needs. A process that dies leaves all of it, unlocked.
-//
 // Locks: `opening()`, the engine's outermost, serialises opening the area, attaching files (file_table.h) and counting
 // files that are left alone. It is held while the area, or a target that is attached, is opened. `pool()` and
 // `ledger()` need it until a file is staged, and no lock from then on. `claims_mutex_` is innermost. Thread-safety:
