@@ -46,15 +46,13 @@ class Arrivals {
 
     Status await(Mutex& mutex, const std::function<bool()>& over) REQUIRES(mutex);
     Status await_next(Mutex& mutex) REQUIRES(mutex);
-    // Waits for the next arrival until `until`. Returns false if none came in time; later calls return false at once
-    // until one comes.
+    // Waits for an arrival. Returns false if none came by `until`; later calls return false at once until one comes.
     [[nodiscard]] bool await_briefly(Mutex& mutex, std::chrono::steady_clock::time_point until) REQUIRES(mutex);
     // Waits until the pause before another attempt is over. Not for drain threads, which serve all files.
     void wait_out_pause(Mutex& mutex, Failures& failures) REQUIRES(mutex);
 
     // Returns true if writes are in flight, but none has ended within patience.
     [[nodiscard]] bool stalled(const WriteQueue& queue) const noexcept;
-    // The error of a wait that patience has ended.
     [[nodiscard]] Status timed_out() const;
 
     // The last sync; null if there was none.

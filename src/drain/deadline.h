@@ -26,7 +26,6 @@ class Deadline {
     [[nodiscard]] bool presses() const noexcept { return presses_.load(std::memory_order_relaxed); }
     // The bytes that may be staged if they are to drain in half of the time left.
     [[nodiscard]] std::uint64_t allowance_bytes(std::uint64_t now_ns) const noexcept;
-    // The message for the user when the deadline begins to press.
     [[nodiscard]] std::string warning(std::uint64_t now_ns, std::uint64_t pending_bytes) const;
 
   private:

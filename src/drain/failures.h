@@ -62,7 +62,6 @@ class Failures {
         return true;
     }
     void forget() noexcept { error_ = Status::ok(); }
-    // The first failure.
     [[nodiscard]] const Status& first_error() const noexcept { return error_; }
     // The first failure, with the context "an earlier background write failed", for later calls of the program.
     [[nodiscard]] Status error() const {

@@ -38,29 +38,22 @@ namespace forebay::drain {
 
 class Outflow final : public WorkSource {
   public:
-    // Drains the ready bytes of `bytes`, which the lock guards. All arguments but `context` outlive the outflow.
-    // `path` is for messages.
+    // The lock guards `bytes`. All arguments but `context` outlive the outflow. `path` is for messages.
     Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
     Outflow(const Outflow&) = delete;
     Outflow& operator=(const Outflow&) = delete;
-
-    // ---- draining -------------------------------------------------------------------------------
 
     // Wakes a drain thread, or does its work if there is none.
     void wake() EXCLUDES(state.mutex);
     Taken take() override EXCLUDES(state.mutex);
     // Notes a commit, which makes all staged bytes ready. Returns true if a thread is wanted.
     [[nodiscard]] bool committed() noexcept REQUIRES(state.mutex);
-    // Drains until no byte is ready or, with `below`, none of a record with a lower number. Returns the kept error.
-    // Drops the lock.
+    // Drains until no byte is ready or, with `below`, none of an older record. Returns the kept error. Drops the lock.
     Status drain(std::uint64_t below = kOffsetMax) REQUIRES(state.mutex);
     // Repeats all failed work, and forgets the failure if the target then has all bytes. Drops the lock.
     void make_good() REQUIRES(state.mutex);
-    // Drains behind a close until the next open: other programs may write the file, and a change by one stops the
-    // drain.
+    // Drains behind a close until the next open: other programs may write the file, and a change by one stops it.
     void begin_turns() REQUIRES(state.mutex);
-
-    // ---- the target's size ----------------------------------------------------------------------
 
     // Sets the target to the size of the last commit, unless that takes long. Drops the lock.
     Status show_size() REQUIRES(state.mutex);
@@ -111,8 +104,7 @@ class Outflow final : public WorkSource {
         EXCLUDES(state.mutex);
     Status begin_turn(io::File& target) noexcept EXCLUDES(state.mutex);
     using NoteEnd = std::function<void(TargetGuard&)>;
-    // Ends work that was taken; `note` tells the guard its effect. After the last work of a turn it looks at the
-    // target.
+    // Ends work that was taken; `note` tells the guard its effect. Looks at the target after the last work of a turn.
     Status end_turn(io::File& target, const NoteEnd& note) noexcept EXCLUDES(state.mutex);
 
     [[nodiscard]] std::shared_ptr<Outflow> self() { return {state.listener.hold(), this}; }

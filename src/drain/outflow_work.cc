@@ -171,8 +171,6 @@ class Outflow::ResizeWork final : public Work {
     const std::shared_ptr<AwaitedCall> told_;
 };
 
-// ---- taking ----------------------------------------------------------------------------------------
-
 bool Outflow::given_up() const noexcept {
     const LockGuard lock(state.mutex);
     return state.listener.given_up();
@@ -258,8 +256,6 @@ void Outflow::carry_out(Taken taken) {
     if (state.facts.may_hang()) state.context.scheduler.carry_out(std::move(taken.work));
     else taken.work->run();
 }
-
-// ---- ends ------------------------------------------------------------------------------------------
 
 void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cost& cost,
                        const std::vector<ByteRange>& unreadable) {

@@ -20,7 +20,6 @@ class Progress {
   public:
     explicit Progress(std::shared_ptr<WaitClock> clock) noexcept : clock_(std::move(clock)) {}
     void note() noexcept { last_ns_.store(clock_->now_ns(), std::memory_order_relaxed); }
-    // The clock of all waits.
     [[nodiscard]] WaitClock& clock() const noexcept { return *clock_; }
     [[nodiscard]] std::uint64_t last_ns() const noexcept { return last_ns_.load(std::memory_order_relaxed); }
 
@@ -57,7 +56,6 @@ class Wait {
     bool assisted_ = false;
 };
 
-// Option patience, in ns.
 [[nodiscard]] std::uint64_t patience_ns(const Options& options) noexcept;
 
 }   // namespace forebay::drain

@@ -36,8 +36,7 @@ class Planner {
 
     // Begins at the start of a file that this process alone writes.
     void open() noexcept;
-    // Makes this process the drainer of a group whose records have `order`. `at_once`: no piece waits for its
-    // neighbours.
+    // Makes this process the drainer of a group with records of `order`. `at_once`: no piece waits for its neighbours.
     void share(group::RecordOrder& order, bool at_once) noexcept;
     [[nodiscard]] bool shared() const noexcept { return order_ != nullptr; }
 
@@ -52,8 +51,7 @@ class Planner {
     [[nodiscard]] bool worth_draining() const noexcept;
     // True if one more drain thread would find work.
     [[nodiscard]] bool wants_thread() const noexcept { return parts_.queue.has_room() && worth_draining(); }
-    // After the end of a write: returns true if there is work to take. Allows a plan for pieces that waited for the
-    // writes in flight.
+    // After the end of a write: allows a plan for pieces that waited for it. Returns true if there is work to take.
     [[nodiscard]] bool look_again() noexcept;
     // A writer needs room: makes the drain urgent.
     struct RoomDrain {
@@ -93,8 +91,7 @@ class Planner {
     Found plan_from(std::uint64_t begin);
     [[nodiscard]] Candidates find_candidates(std::uint64_t begin) const;
     void add(plan::TargetWrite write);
-    // Visits the ready extents from `offset` on, ascending, until `visit` returns false. The extent at `offset` comes
-    // whole.
+    // Visits ready extents from `offset` on, ascending, until `visit` returns false. The one at `offset` comes whole.
     template <class Visit>
     void walk_ready(std::uint64_t offset, Visit&& visit) const {
         parts_.bytes.index().ready().map().walk_from(offset, [&](ByteRange range, const index::StagedPlace& at) {

@@ -46,8 +46,7 @@ class Scheduler {
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
-    // Queues `source` unless it is queued. Returns false if there is no thread or no memory; the caller then drains by
-    // itself.
+    // Queues `source` unless it is queued. Returns false without a thread or memory; the caller then drains by itself.
     bool wake(const std::shared_ptr<WorkSource>& source);
 
     // Gives the work to a thread and returns at once. Without a thread it runs the work itself.

@@ -30,7 +30,6 @@ class TargetCalls {
         return {next_++, reports_};
     }
     void end(const Call& call) noexcept { std::erase(in_flight_, call.number); }
-    // The number of the next call.
     [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
     // True if all calls with a lower number have ended.
     [[nodiscard]] bool ended_before(std::uint64_t number) const noexcept {

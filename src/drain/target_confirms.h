@@ -26,8 +26,7 @@ class TargetConfirms {
     // Waits until the target has confirmed all sent bytes. Returns its failure, after which they are ready again, or
     // ETIMEDOUT. The outflow's lock; drops it.
     Status await(Confirm how);
-    // Has a drain thread ask the target to confirm the sent bytes. Returns true if one asks now. Takes the outflow's
-    // lock.
+    // Has a drain thread ask for a confirmation. Returns true if one asks now. Takes the outflow's lock.
     bool ask();
     // True if so many bytes wait for a confirmation that a drain thread should ask. The outflow's lock.
     [[nodiscard]] bool due() const noexcept;

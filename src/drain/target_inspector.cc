@@ -47,8 +47,6 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// ---- notes in the log ------------------------------------------------------------------------------
-
 // Without this sample, a process killed during its first write leaves nothing that tells the target from another file
 // of its size.
 void TargetInspector::sample_before(ByteRange range) noexcept {
@@ -102,8 +100,6 @@ void TargetInspector::note_rest() noexcept {
     const LockGuard lock(state_.mutex);
     if (state_.target.witness().rested(now.value(), serial)) state_.target.note();
 }
-
-// ---- turns -----------------------------------------------------------------------------------------
 
 Status TargetInspector::others_changed() {
     state_.target.note_foreign_change();

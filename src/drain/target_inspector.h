@@ -20,16 +20,12 @@ class TargetInspector {
   public:
     explicit TargetInspector(OutflowState& state) noexcept : state_(state) {}
 
-    // ---- notes in the log -----------------------------------------------------------------------
-
     // Notes the bytes that a write of `range` will change, if the log has no other sample of the target.
     void sample_before(ByteRange range) noexcept;
     // Notes that a write begins, with a sample of the bytes before it and of its own.
     void begin_write(const plan::TargetWrite& write) noexcept;
     // Notes the state of an idle target.
     void note_rest() noexcept;
-
-    // ---- turns ----------------------------------------------------------------------------------
 
     // kUnsupported with log::kChangedByOthers: another program has changed the target; nothing may be written.
     Status look_before_turn(io::File& target);

@@ -20,8 +20,7 @@
 
 namespace forebay::drain {
 
-// The relation of work to a turn. kNone: there are no turns. kBegins: it looks at the target first. kJoins: it runs
-// beside others.
+// The relation of work to a turn. kNone: no turns. kBegins: looks at the target first. kJoins: runs beside others.
 enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
 
 class Turns {
@@ -57,7 +56,6 @@ class Turns {
     [[nodiscard]] bool any_taken() const noexcept { return taken_ > 0; }
     // True if no work may be taken now: a turn must end, or a thread looks at the target.
     [[nodiscard]] bool closed() const noexcept { return on() && (looking_ || (any_taken() && !open_)); }
-    // The turn of the next work.
     [[nodiscard]] Turn next() const noexcept {
         return !on() ? Turn::kNone : any_taken() ? Turn::kJoins : Turn::kBegins;
     }
@@ -85,7 +83,6 @@ class Turns {
         if (!seen && !changed()) guard_.lose_rest();
     }
 
-    // Compares the target with the state that a turn left.
     [[nodiscard]] TargetGuard& guard() noexcept { return guard_; }
     // True if another program changed the target: the drain stops, and the rest stays in the log.
     [[nodiscard]] bool changed() const noexcept { return guard_.changed(); }

@@ -25,7 +25,6 @@ class WriteQueue {
     [[nodiscard]] const RangeSet& in_flight() const noexcept { return in_flight_; }
     [[nodiscard]] bool none_in_flight() const noexcept { return in_flight_.empty(); }
     [[nodiscard]] std::uint64_t in_flight_bytes() const noexcept { return in_flight_bytes_; }   // planned ones only
-    // True if no write and no change of size is in flight.
     [[nodiscard]] bool idle() const noexcept { return none_in_flight() && !resizing_; }
     [[nodiscard]] bool resizing() const noexcept { return resizing_; }
     void set_resizing(bool resizing) noexcept { resizing_ = resizing; }

@@ -67,8 +67,7 @@ class ExtentMap {
         while (spare_.size() < nodes) spare_.push_back(make_node());
     }
 
-    // Makes `value` the content of `range`. Calls `displaced(ByteRange, const Value&)` for every older piece that this
-    // removes.
+    // Makes `value` the content of `range`. Calls `displaced(ByteRange, const Value&)` for each older piece it removes.
     template <class Displaced>
     void insert(ByteRange range, const Value& value, Displaced&& displaced) {
         if (range.empty()) return;

@@ -15,7 +15,6 @@ struct Wish {
     std::uint64_t consistent = 0, strict = 0, size = 0;
 };
 
-// The wishes of all members, combined.
 struct Wishes {
     bool all = true, any = false, strict = false;
     std::uint64_t size = 0;

@@ -56,8 +56,7 @@ class LogFollower {
                                             std::uint64_t drained_metadata) const noexcept;
     // For the drainer: releases the segments below `order` that may still go. Returns true if it released any.
     bool release_below(std::uint64_t order) noexcept;
-    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0 if none is
-    // followed).
+    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0: none followed).
     [[nodiscard]] std::uint64_t begin() const noexcept { return open_.empty() ? next_order_ : open_.front().order; }
     [[nodiscard]] std::uint64_t end() const noexcept;
     // Syncs the log to its device. Any thread may call it.

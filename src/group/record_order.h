@@ -26,8 +26,6 @@ class RecordOrder {
   public:
     RecordOrder(Participants& participants, LogFollowers& logs) noexcept : participants_(participants), logs_(logs) {}
 
-    // ---- sequence numbers -----------------------------------------------------------------------
-
     // Draws the next number. Numbers rise within the node, for this file. Call `published` after the record is appended
     // and, in the drainer, noted for its index. Until then participants expect the record.
     [[nodiscard]] std::uint64_t next_sequence() noexcept;
@@ -45,8 +43,6 @@ class RecordOrder {
     void note_others_stopped() noexcept { others_stopped_ = true; }
     // Clears the drawn numbers of processes that died before they published their records.
     void forget_numbers_of_the_dead() noexcept;
-
-    // ---- the logs of all ------------------------------------------------------------------------
 
     // Returns an error if another participant's log was unreadable or the board is lost. Unread records are unknown and
     // stay in that log.

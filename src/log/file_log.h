@@ -58,8 +58,7 @@ class FileLog {
     // Stores the target's state in the newest segment and in each later one. Needs the segments' lock. Ignores a fault;
     // the next append finds it.
     void note(const TargetState& state) noexcept;
-    // Makes `segment` the newest and appends an open record. Returns false after a fault; the segment is the newest
-    // even then.
+    // Makes `segment` the newest, even if it faults, and appends an open record. Returns false after a fault.
     bool adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence);
 
     struct Position {

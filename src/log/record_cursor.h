@@ -32,8 +32,7 @@
 
 namespace forebay::log {
 
-// The bytes of one segment from its header on: mapped memory, or a buffer for a part of a file. Only loaded bytes
-// count.
+// The bytes of a segment from its header on: mapped memory, or a buffer of a part of a file. Only loaded bytes count.
 class SegmentBytes {
   public:
     virtual ~SegmentBytes() = default;
@@ -69,7 +68,6 @@ class RecordCursor {
     [[nodiscard]] std::uint64_t payload_position() const noexcept { return payload_position_; }
     // kCorrupt: why the last look found kTorn. Otherwise the error of `load`.
     [[nodiscard]] const Status& why() const noexcept { return why_; }
-    // Steps behind the record.
     void advance() noexcept { position_ += record_.bytes; }
 
     // Passes over torn bytes to the next record of any kind, or to the end. Does not verify payloads.

@@ -43,15 +43,11 @@ class Segment {
     // EIO with the file's name and the offset of `address`, where the mapping faulted (io/guarded_access.h).
     [[nodiscard]] Status fault(const std::byte* address) const;
 
-    // ---- changing hands -------------------------------------------------------------------------
-
     // Begins a use by log `log` as its segment number `order_in_log`: an empty segment of a new generation, with its
     // header. Fails if the mapping faults.
     [[nodiscard]] Status begin(const area::ProcessIdentity& process, std::uint64_t log, std::uint64_t order_in_log);
     // Ends the use: the header is no longer valid, and the generation is new. Returns false if the mapping faults.
     [[nodiscard]] bool end() noexcept;
-
-    // ---- pages ----------------------------------------------------------------------------------
 
     // True if the pages were touched. Stores to a cold segment succeed too, but each page costs a fault.
     [[nodiscard]] bool warm() const noexcept { return pages_ == Pages::kTouched; }

@@ -36,8 +36,6 @@ class SegmentList {
     // Makes that segment the newest. Gives it back on std::bad_alloc.
     void add(Segment* segment);
 
-    // ---- what is still needed -------------------------------------------------------------------
-
     // The lowest records that a shared file still needs from this log.
     [[nodiscard]] Frontier needed() const noexcept;
     // The number of oldest segments that are idle, without the newest.
@@ -49,8 +47,6 @@ class SegmentList {
     [[nodiscard]] bool pinned() const noexcept;
     // The end of the last complete record (log_position); 0 if the list is empty.
     [[nodiscard]] std::uint64_t end_position() const noexcept;
-
-    // ---- giving back ----------------------------------------------------------------------------
 
     void release_oldest();
     void release_all();

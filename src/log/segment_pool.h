@@ -44,14 +44,11 @@ class SegmentPool {
     // Takes a segment back. Readers find a new generation from then on.
     void release(Segment* segment);
 
-    // Writes to the caller's segments, warms and syncs them.
     [[nodiscard]] SegmentFile& file() noexcept { return file_; }
 
-    // Starts the thread that touches segments (log/segment_warmer.h).
     void warm_up() { warmer_.start(); }
     // Lowers the reserve to `bytes`, if that is less: other processes have reserves too.
     void lower_reserve(std::uint64_t bytes) noexcept { warmer_.lower_reserve(bytes); }
-    // Abandons the background thread in a forked child, where it does not run.
     void forget_thread() noexcept;
 
     // To wait for room, read `changes`, look for room, then call `wait_for_change`. It returns once a segment was

@@ -39,8 +39,7 @@ class TargetWitness {
     void begin_punch(ByteRange range) noexcept;
     void end_resize(bool done = true) noexcept;   // a failure counts as with a write
     void note_external_writers() noexcept;
-    // Another program changed the target. The witness takes no state any more, so that none of that program's passes as
-    // ours.
+    // Another program changed the target. The witness takes no state any more: none of that program's passes as ours.
     void others_changed() noexcept;
 
     // True if changes were made and none is in flight, so that `rested` needs the target's state.

@@ -62,8 +62,7 @@ class CommitPolicy {
     virtual Status begin_statements() { return Status::ok(); }
 
   protected:
-    // Makes a commit's record, and returns its number. `failure`: the first so far; a closing commit keeps its own
-    // there.
+    // Makes a commit's record, and returns its number. A closing commit keeps its failure in `failure`, if that is ok.
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
     Status sync_log() REQUIRES(file_.mutex());

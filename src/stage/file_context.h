@@ -36,7 +36,6 @@ class FileContext {
         DeferredCloses& closes;
         Statistics& statistics;
     };
-    // `clock` measures the waits for the targets.
     FileContext(const Parts& parts, std::shared_ptr<WaitClock> clock);
 
     [[nodiscard]] const Options& options() const noexcept { return parts_.options; }
@@ -45,7 +44,6 @@ class FileContext {
     [[nodiscard]] drain::Scheduler& scheduler() noexcept { return parts_.scheduler; }
     [[nodiscard]] drain::Progress& progress() noexcept { return progress_; }
     [[nodiscard]] SpareTime& spare_time() noexcept { return spare_time_; }
-    // Null if nothing is traced.
     [[nodiscard]] const io::Trace* trace() const noexcept { return trace_.is_on() ? &trace_ : nullptr; }
     [[nodiscard]] std::uint64_t next_sequence() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed); }
     // True in a forked child of the process that made this.
@@ -75,7 +73,6 @@ class FileContext {
     void addresses_given(const io::Identity& identity);
     // Counts a drain error that has ended: its bytes are in the target now.
     void count_made_good() noexcept;
-    // Notes the end of a target write.
     void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range);
 
   private:

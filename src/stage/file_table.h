@@ -80,14 +80,12 @@ class FileTable {
     enum class Handle : std::uint8_t { kOneOfSeveral, kLastWriter, kProcessEnds };
     // Ends a handle's writing. kLastWriter: the caller finishes the file. kProcessEnds: it calls `await_process_end`.
     [[nodiscard]] Handle begin_close(const StagedFile& file, bool writable) noexcept;
-    // Begins the close of a file that several processes write together.
     void begin_shared_close(const StagedFile& file) noexcept;
     // The closing thread finishes the file from now on, not the thread that has begun the close.
     void hand_over(const StagedFile& file) noexcept;
     // The writing that `finish` ends. The last writer has begun its close.
     [[nodiscard]] std::shared_ptr<Writing> writing(const StagedFile& file) noexcept;
-    // Forgets one handle. `last_writer`: the file is finished. Returns true if nothing of this process uses it any
-    // more.
+    // Forgets one handle. `last_writer`: the file is finished. Returns true if this process uses it no more.
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
 
     [[nodiscard]] std::shared_ptr<StagedFile> find(const io::Identity& identity);

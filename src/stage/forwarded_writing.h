@@ -32,7 +32,6 @@ class ForwardedWriting final : public Writing {
 
     Status write(std::span<const Part> parts, ByteClass byte_class);
     Status truncate(std::uint64_t size);
-    // See io::ForwardedTarget.
     void note_size(std::uint64_t size) noexcept;
     void withhold(const Status& why) noexcept { target_->withhold(why); }
     // Makes all earlier writes one consistent state (H5Fflush). With option flush=drain, also drains.
