@@ -1,8 +1,7 @@
-// Tells whether the staged bytes still drain before the job ends (option deadline).
-// The speed is the rate of this process's target writes while at least one is in flight; the last half minute counts
-// most. The deadline presses once the staged bytes need more than half of the time left, and from then on. The other
-// half allows for surprises. Without a measurement only the last minute presses.
-// Pure: callers pass the time (monotonic, in ns). Thread-safe. Nothing blocks.
+// Tells whether the staged bytes still drain before the job ends (option deadline). The speed is the rate of this
+// process's target writes while at least one is in flight; the last half minute counts most. The deadline presses once
+// the staged bytes need more than half of the time left, and from then on. The other half allows for surprises. Without
+// a measurement only the last minute presses. Callers pass the monotonic time in ns. Thread-safe. Nothing blocks.
 #pragma once
 
 #include <atomic>

@@ -50,8 +50,7 @@ class OutflowState {
     // to other threads; otherwise it writes too. `log_mount`: the mount of a durable log; 0: unknown.
     void open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size, std::uint64_t log_mount)
         REQUIRES(mutex);
-    // Makes this process the drainer of a group of `processes` whose records have `order`. `at_once`: no piece waits
-    // for its neighbours.
+    // Makes this process the drainer of a group of `processes` with records of `order`. `at_once`: see Planner::share.
     void share(group::RecordOrder& order, std::size_t processes, bool at_once) REQUIRES(mutex);
 
     // A background write or change of size has failed: pauses before another attempt, or halts.

@@ -249,8 +249,7 @@ void Outflow::wake() {
     draining = false;
 }
 
-// Leaves a target that may hang to a drain thread, since a hung call cannot be cancelled. Otherwise this thread writes,
-// which saves a wakeup.
+// Leaves a target that may hang to a drain thread, as a hung call cannot be cancelled. Otherwise it saves a wakeup.
 void Outflow::carry_out(Taken taken) {
     const Unlocked meanwhile(state.mutex);
     if (state.facts.may_hang()) state.context.scheduler.carry_out(std::move(taken.work));
@@ -293,8 +292,7 @@ void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cos
     if (settled && !more) inspector.note_rest();
 }
 
-// Another call has got the report of a loss, which may be that of this write. Bytes that are never written again are
-// over all the same.
+// Another call has got the report of a loss, perhaps of this write. Bytes that are never written again are over anyway.
 bool Outflow::may_be_lost(const TargetCalls::Call& call) const noexcept {
     return !state.facts.writes_are_final() && state.calls.reported_since(call);
 }

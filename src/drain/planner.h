@@ -42,8 +42,7 @@ class Planner {
 
     // Adds writes to the queue if enough bytes are ready.
     void plan();
-    // Returns planned writes that no thread has taken to the staged bytes; `put_back` does so with a write that was
-    // taken and has not begun.
+    // Returns planned writes that no thread has taken to the staged bytes; `put_back` returns one that has not begun.
     void drop_planned();
     void put_back(const plan::TargetWrite& write);
 

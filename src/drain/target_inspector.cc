@@ -47,8 +47,7 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// Without this sample, a process killed during its first write leaves nothing that tells the target from another file
-// of its size.
+// Without it, a process killed in its first write leaves nothing that tells the target from another file of its size.
 void TargetInspector::sample_before(ByteRange range) noexcept {
     std::shared_ptr<io::File> target;
     ByteRange place;

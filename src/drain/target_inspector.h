@@ -29,8 +29,7 @@ class TargetInspector {
 
     // kUnsupported with log::kChangedByOthers: another program has changed the target; nothing may be written.
     Status look_before_turn(io::File& target);
-    // Looks at the target after a turn, likewise. Restores a time that another program has set, for programs and
-    // recovery to find.
+    // Looks after a turn, likewise. Restores a time that another program has set, for programs and recovery to find.
     Status look_after_turn(io::File& target);
 
   private:

@@ -100,8 +100,7 @@ Result<std::uint64_t> OnSeveralNodes::largest_size() {
     return wishes.value().size;
 }
 
-// All nodes settle, all members prepare, and all members decide. A member's death in between leaves its journal to the
-// others and to recovery.
+// All nodes settle, all members prepare, and all decide. A member that dies leaves its journal to others and recovery.
 Status OnSeveralNodes::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();

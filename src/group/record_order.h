@@ -44,8 +44,7 @@ class RecordOrder {
     // Clears the drawn numbers of processes that died before they published their records.
     void forget_numbers_of_the_dead() noexcept;
 
-    // Returns an error if another participant's log was unreadable or the board is lost. Unread records are unknown and
-    // stay in that log.
+    // An error: another participant's log was unreadable, or the board is lost. Unread records stay in that log.
     [[nodiscard]] const Status& damage() const noexcept {
         return participants_.lost().is_ok() ? damage_ : participants_.lost();
     }
@@ -94,8 +93,7 @@ class RecordOrder {
     Status damage_;
 };
 
-// A drawn sequence number. The destructor publishes it at the latest. So no process waits for a record that was never
-// made for lack of memory.
+// A drawn sequence number. The destructor publishes it at the latest: no process waits for a record that lacked memory.
 class DrawnNumber {
   public:
     explicit DrawnNumber(RecordOrder* order) noexcept : order_(order) {}   // null if one process writes the file

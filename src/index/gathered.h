@@ -104,8 +104,7 @@ class Gatherer {
         std::vector<Loose> loose;
     };
     // No run crosses a multiple of `cut` bytes (1 to 2 GiB), unless one of its pieces does. Long runs are split.
-    // Returns nullopt if pieces overlap, are not ascending within their record, or are unreadable. May throw
-    // std::bad_alloc.
+    // Returns nullopt if pieces overlap, do not ascend in their record, or are unreadable. May throw std::bad_alloc.
     [[nodiscard]] std::optional<Runs> gather(std::span<const Record> records, std::uint64_t cut);
 
   private:

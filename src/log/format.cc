@@ -43,8 +43,7 @@ Status check_segment_header(const std::byte* header) {
 
 }   // namespace
 
-// The magic makes a segment in use, so it is written last. Version and size are the same in all uses, so they are
-// readable throughout.
+// The magic makes a segment in use, so it is written last. Version and size are equal in all uses: readable throughout.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
     std::array<std::byte, kTailOffset> whole{};
     std::byte* const p = whole.data();

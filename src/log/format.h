@@ -87,8 +87,7 @@ struct RecordHeader {
     return kRecordHeaderBytes + extents * kExtentBytes;
 }
 
-// Writes header and extent table to `at`, which has at least payload_offset(extents.size()) bytes. `use` is that of the
-// record's segment.
+// Writes header and extent table to `at`, of at least payload_offset(extents.size()) bytes. `use` is the segment's.
 void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use,
             std::span<std::byte> at) noexcept;
 

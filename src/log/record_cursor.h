@@ -20,8 +20,7 @@
 //   - A living process may reuse a segment during a look, and raises its generation first. So records count only after
 //     `confirm` found the generation unchanged. Atomics guard tail, use and generation, not the records' bytes.
 //
-// Ownership: the cursor holds copies; only a record's payload lies in the segment's bytes. Not thread-safe. Blocks on
-// `load` only.
+// Ownership: the cursor holds copies; only payloads lie in the segment's bytes. Not thread-safe. Blocks on `load`.
 #pragma once
 
 #include <cstdint>

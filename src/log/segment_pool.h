@@ -9,8 +9,7 @@
 //
 // Invariants: the pool never exceeds its capacity. It never hands out a segment again whose mapping faulted. Ownership:
 // the pool owns its parts. Thread-safe: `mutex_` guards the slots and the changes; it is never held across a call of
-// the file. Blocking: `acquire` allocates device space. After a crash the file stays; docs/log-format.md tells how to
-// read it.
+// the file. Blocking: `acquire` allocates device space. After a crash the file stays (docs/log-format.md).
 #pragma once
 
 #include <chrono>

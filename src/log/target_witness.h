@@ -29,8 +29,7 @@ class TargetWitness {
 
     // A write of `range` is about to begin with the bytes `sample`; empty if they are unreadable.
     void begin_write(ByteRange range, std::span<const std::byte> sample) noexcept;
-    // A failed write may have come in part, and a failing server may have lost earlier ones. So a failure drops all
-    // samples.
+    // A failed write may have come in part, and its server may have lost earlier ones. So a failure drops all samples.
     void end_write(ByteRange range, bool written = true) noexcept;
     // Another system call of a write in flight is about to begin.
     void go_on() noexcept;

@@ -73,8 +73,7 @@ class Engine {
     // Attaches a file with `target.forwarded`, which a staging server stages for this process. Errors as `attach`.
     Result<std::shared_ptr<ForwardedWriting>> attach_forwarded(OpenTarget target);
     // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
-    // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area
-    // only.
+    // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area.
     [[nodiscard]] std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
     void removes(const std::string& name) noexcept;
 

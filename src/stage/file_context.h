@@ -59,9 +59,8 @@ class FileContext {
     bool make_held_ready();
     // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;
-    // True once the drain of the staged bytes needs more than a share of the job's time left (drain/deadline.h):
-    // closes and flushes then wait for the drain. Looks at the clock. The first such result warns the user, and drains
-    // all files.
+    // True once the drain of the staged bytes needs more than a share of the job's time left (drain/deadline.h): closes
+    // and flushes then wait for the drain. Looks at the clock. The first one warns the user, and drains all.
     [[nodiscard]] bool deadline_presses() noexcept;
     // Returns the result of the last look.
     [[nodiscard]] bool deadline_pressed() const noexcept { return deadline_.presses(); }

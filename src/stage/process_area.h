@@ -67,9 +67,8 @@ class ProcessArea {
     // The name that the processes which share memory with this one have in common: option node, or the machine's boot.
     [[nodiscard]] std::string node_name() const;
     // Groups that each open a file together stage it for themselves. They would not see each other's bytes, and the
-    // last drain would win. So a node's drainer claims the file before it is written or emptied. kUnavailable with
-    // EBUSY: another process of this node, which the message names, has the claim. Others: unknown. Null: nothing is
-    // staged here.
+    // last drain would win. So a node's drainer claims the file before it is written or emptied. EBUSY: another process
+    // of this node, which the message names, has the claim. Others: unknown. Null: nothing is staged.
     [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity) EXCLUDES(opening());
     // For a file that this process has closed, and may still write to: the claim ends with this object.
     void keep_claim(std::shared_ptr<io::Claim> claim) noexcept;
