@@ -81,7 +81,6 @@ class Outflow final : public WorkSource {
         bool lengthened, begun;
     };
 
-    // outflow_work.cc
     Taken take_next() REQUIRES(state.mutex);
     // `told` belongs to the call that waits for the outcome; null if none does.
     Taken take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told = nullptr) REQUIRES(state.mutex);
@@ -92,11 +91,10 @@ class Outflow final : public WorkSource {
     [[nodiscard]] bool may_be_lost(const TargetCalls::Call& call) const noexcept REQUIRES(state.mutex);
     void complete_resize(const EndedResize& ended, const Status& outcome, AwaitedCall* told) EXCLUDES(state.mutex);
     void learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept REQUIRES(state.mutex);
-    // outflow.cc
     [[nodiscard]] bool is_being_lengthened(std::uint64_t committed_size) const noexcept REQUIRES(state.mutex);
     // True if the drain must lengthen the target before it writes: behind a close, unless other processes write or
     // extend the file. The size then shows a cut by another program, even one between a look and a write that would
-    // lengthen the target again. outflow_turns.cc
+    // lengthen the target again.
     [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(state.mutex);
     [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(state.mutex);
     // Ends work that has not begun; the drain takes it again later. `write` is null for a change of size.

@@ -40,8 +40,7 @@ Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes
     return {Code::kIo, "staged bytes cannot be read", EFAULT};
 }
 
-// Uses a small buffer: untouched pages would cost more than the copy. Asks `given_up` before each call, since no caller
-// counts on the rest after a hang.
+// Uses a small buffer: untouched pages would cost more than the copy. Asks `given_up` before each call of the target.
 Status write_gathered(io::File& target, const plan::TargetWrite& write, const std::function<bool()>& given_up) {
     const io::PageBuffer buffer(std::min(write.range.size(), kGatherBytes));
     const io::MutableBytes bytes = buffer.bytes();

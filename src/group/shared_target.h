@@ -1,5 +1,4 @@
-// Facts about the target that the participants of a group share: commits, pace, failures.
-// Thread-safety: any thread may make any call. No call blocks.
+// Facts about the target that a group's participants share: commits, pace, failures. Thread-safe. No call blocks.
 #pragma once
 
 #include <cstdint>

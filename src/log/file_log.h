@@ -54,7 +54,7 @@ class FileLog {
         std::uint64_t size = 0;       // of the file at the commit, or at open
         std::uint64_t time_ns = 0;    // CLOCK_REALTIME
     };
-    // Stores the target's state in the newest segment and each later one. Needs the segments' lock. Ignores a fault.
+    // Stores the target's state in the newest and each later segment. Segments' lock. The next append finds a fault.
     void note(const TargetState& state) noexcept;
     // Makes `segment` the newest, even if it faults, and appends an open record. Returns false after a fault.
     bool adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence);

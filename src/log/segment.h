@@ -30,8 +30,7 @@ class Segment {
     [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return mapping_->bytes().data() + offset; }
     [[nodiscard]] io::MutableBytes bytes() const noexcept { return mapping_->bytes(); }
 
-    // Rises whenever the segment changes hands. A copy is valid if the generation is the same before and after it.
-    // Reads the mapping, so it may fault.
+    // Rises whenever the segment changes hands: a copy is valid if it has not risen. Reads the mapping, and may fault.
     [[nodiscard]] std::uint64_t generation() const noexcept;
 
     // The value that seals the segment's records (log/format.h). Reads the mapping, so it may fault.
@@ -43,8 +42,7 @@ class Segment {
     // EIO with the file's name and the offset of `address`, where the mapping faulted (io/guarded_access.h).
     [[nodiscard]] Status fault(const std::byte* address) const;
 
-    // Begins a use by log `log` as its segment number `order_in_log`: an empty segment of a new generation, with its
-    // header. Fails if the mapping faults.
+    // Begins a use by log `log` as its segment `order_in_log`: empty, with a header. Fails if the mapping faults.
     [[nodiscard]] Status begin(const area::ProcessIdentity& process, std::uint64_t log, std::uint64_t order_in_log);
     // Ends the use: the header is no longer valid, and the generation is new. Returns false if the mapping faults.
     [[nodiscard]] bool end() noexcept;

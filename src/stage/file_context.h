@@ -67,8 +67,7 @@ class FileContext {
     // ... and so much is staged that a write waits for the drain.
     [[nodiscard]] bool too_much_for_deadline() noexcept;
 
-    // The program has asked for the offsets of its data in the file, and may read around forebay. From now on this
-    // process does not stage the file.
+    // The program has asked for offsets of its data, and may read around forebay. This process no longer stages it.
     void addresses_given(const io::Identity& identity);
     // Counts a drain error that has ended: its bytes are in the target now.
     void count_made_good() noexcept;
