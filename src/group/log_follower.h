@@ -45,7 +45,7 @@ class LogFollower {
 
     // For the drainer: true if no byte of the oldest segment is live or pinned.
     [[nodiscard]] bool idle() const noexcept { return !open_.empty() && open_.front().segment->idle(); }
-    // For the drainer: true if the oldest segment is idle. The newest counts only while its owner waits for room.
+    // For the drainer: true if the oldest segment is idle and, unless its owner waits for room, not the newest.
     [[nodiscard]] bool waits_for_frontier() const noexcept {
         return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
     }
