@@ -30,9 +30,8 @@ struct ProcessIdentity {
 // Returns the age of the calling process, or 0 if it is unknown.
 [[nodiscard]] std::uint64_t age_of_this_process_ns() noexcept;
 
-// A lock of this name in a process's directory ends with the process (io/process_lock.h). It alone proves that the
-// process lives. Number and start time are for messages: they mislead about zombies, after exec, and in other PID
-// namespaces.
+// A lock of this name in a process's directory (io/process_lock.h) alone proves that the process lives. Number and
+// start time are for messages: they mislead about zombies, after exec, and in other PID namespaces.
 inline constexpr std::string_view kAliveFile = "alive";
 enum class Life : std::uint8_t {
     kLives,
@@ -58,8 +57,7 @@ using IsSeenRunning = std::function<bool(const ProcessIdentity&)>;
 enum class Sight : std::uint8_t {
     kNone,      // not in this PID namespace, or unreadable
     kStaying,   // at least one of its threads runs
-    // All of its threads have ended, or are ending: of SIGKILL, another signal, or exit. One may be in a call that
-    // hangs.
+    // All of its threads have ended, or are ending: of a signal, or exit. One may be in a call that hangs.
     kEnding,
 };
 [[nodiscard]] Sight sight_of(const ProcessIdentity& process);

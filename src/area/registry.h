@@ -4,7 +4,6 @@
 //
 // `place` is the directory of option registry, else the first of /var/tmp and /tmp that is on a local device. The
 // folder has mode 0700. An entry names the directory of option nls, its device, and the boot in which it was made.
-//
 // A process notes its area after it has made its process directory there. A command removes the entry of an empty area
 // first, and then looks at the area again; if it finds a process directory now, it notes the area anew. So an area with
 // logs always gets its entry, without locks. A mount namespace may have a /var/tmp of its own, with a registry of its

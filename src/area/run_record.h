@@ -1,7 +1,6 @@
 // The record of one `forebay run`. Each process of its program appends its begin, its file of counters, its directory
 // on the staging area and its statistics. `forebay run` reads them at the end. So its summary covers its own program
 // and that program's children, and no other process of the node.
-//
 // The variable FOREBAY_RUN names the files, one for each enclosing `forebay run`, outermost first, separated by colons.
 // Each line is JSON: {"began":{"pid":1,"name":"python3","tally":"..."}} (area/run_tally.h),
 // {"area":{"pid":1,"directory":"..."}}, and those of docs/statistics.md. Each run makes a folder for its file, and

@@ -1,5 +1,4 @@
 // Counters of one process that its `forebay run` can read however the process ends: by itself, by _exit, or killed.
-//
 // A process of a run maps one small file for each engine into the folder of the run (area/run_record.h) and counts
 // there. A forked child that continues with its parent's files adds to the parent's file. The layout is private to one
 // version of forebay. Thread-safety: `open` comes once, before other threads count; counters are atomics. Best effort:

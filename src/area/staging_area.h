@@ -1,9 +1,7 @@
-// The staging area of a user on this node: `<nls>/forebay-<uid>`, checked before its use.
-//
-// A refusal names the option and its source. These values of `nls` are refused: missing, not a directory, a symbolic
-// link, not writable, on a network file system, or on a device without room for two segments. A `forebay-<uid>` is
-// refused if it is a symbolic link, belongs to another user or is accessible to others. A `size` above the device's is
-// refused. The calls block on file system metadata only.
+// The staging area of a user on this node: `<nls>/forebay-<uid>`. A refusal names option and source. These values of
+// `nls` are refused: missing, not a directory, a symbolic link, not writable, on a network file system, or on a device
+// without room for two segments. A `forebay-<uid>` is refused if it is a symbolic link, belongs to another user or is
+// accessible to others. A `size` above the device's is refused. The calls block on file system metadata only.
 #pragma once
 
 #include <cstdint>

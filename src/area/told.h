@@ -16,8 +16,7 @@
 
 namespace forebay::area {
 
-// Returns true for the first process that asks about `message`, within `job` or else for the user. Also returns true if
-// no file can be kept.
+// Returns true for the first process that asks about `message`, within `job` or else for the user, or without a file.
 [[nodiscard]] bool is_first_to_tell(const Options& options, std::string_view message,
                                     const std::optional<ProcessIdentity>& job) noexcept;
 

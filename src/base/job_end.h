@@ -1,5 +1,4 @@
-// The end of a job: option `deadline`, or Slurm's SLURM_JOB_END_TIME. Pure, except for the local time zone.
-// Thread-safe.
+// The end of a job: option `deadline`, or SLURM_JOB_END_TIME. Pure, except for the local time zone. Thread-safe.
 //   off                          never
 //   90s, 110m, 1.5h, 2d          a duration from the program's start; below 10^9 without a unit: seconds
 //   1751302800                   seconds since 1970, as in Slurm's variable

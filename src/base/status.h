@@ -1,7 +1,6 @@
 // The outcome of an operation that can fail: code, errno, retry advice and a message. Inside forebay no code throws on
-// purpose, and none prints: a function that can fail returns `Status` or `Result<T>`. The message names the attempt and
-// the file, e.g. "write 4096 bytes at offset 8192 to /scratch/run.h5: No space left on device". Threads may copy values
-// freely.
+// purpose, and none prints: a function that can fail returns `Status` or `Result<T>`. The message names attempt and
+// file, e.g. "write 4096 bytes at offset 8192 to /scratch/run.h5: No space left on device". Thread-safe to copy.
 #pragma once
 
 #include <cstdint>

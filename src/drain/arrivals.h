@@ -1,10 +1,8 @@
-// The waits for one target, and the arrivals that end them.
-//
-// An arrival is the end of a write, of a change of size or of a sync, or new records of other processes. It wakes all
-// waiting threads. Errors: a wait fails with ETIMEDOUT once nothing has reached the target for the time in option
-// patience. The staged bytes stay in the log then.
-// Thread-safety: the file's lock guards all of it, except `announce_unpinned`.
-// Blocking: a function with a parameter `mutex` waits, and drops that lock, the file's, during the wait.
+// The waits for one target, and the arrivals that end them. An arrival is the end of a write, of a change of size or of
+// a sync, or new records of other processes. It wakes all waiting threads. Errors: a wait fails with ETIMEDOUT once
+// nothing has reached the target for the time in option patience. The staged bytes stay in the log then. Thread-safety:
+// the file's lock guards all of it, except `announce_unpinned`. Blocking: a function with a parameter `mutex` waits,
+// and drops that lock, the file's, during the wait.
 #pragma once
 
 #include <chrono>
@@ -48,15 +46,13 @@ class Arrivals {
 
     Status await(Mutex& mutex, const std::function<bool()>& over) REQUIRES(mutex);
     Status await_next(Mutex& mutex) REQUIRES(mutex);
-    // Waits for the next arrival until `until`. Returns false if none came in time; later calls return false at once
-    // until one comes.
+    // Waits for an arrival. Returns false if none came by `until`; later calls return false at once until one comes.
     [[nodiscard]] bool await_briefly(Mutex& mutex, std::chrono::steady_clock::time_point until) REQUIRES(mutex);
     // Waits until the pause before another attempt is over. Not for drain threads, which serve all files.
     void wait_out_pause(Mutex& mutex, Failures& failures) REQUIRES(mutex);
 
     // Returns true if writes are in flight, but none has ended within patience.
     [[nodiscard]] bool stalled(const WriteQueue& queue) const noexcept;
-    // The error of a wait that patience has ended.
     [[nodiscard]] Status timed_out() const;
 
     // The last sync; null if there was none.

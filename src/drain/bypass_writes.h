@@ -1,11 +1,8 @@
-// Writes of the program that bypass the log: keeps them apart from the drain's.
-//
-// The program's thread writes between `begin` and `end`. Its range is in flight for that time, so the drain writes none
-// of it.
-// Invariants: no two writes of the target overlap in time and place. After a successful bypass no older bytes of its
-// range reach the target: the caller drops them from the index. A cut that is due is carried out before bytes beyond it
-// are written.
-// Thread-safety: the outflow's lock, which the caller holds. Blocking: `begin` waits for the target, with patience.
+// Writes of the program that bypass the log: keeps them apart from the drain's. The program's thread writes between
+// `begin` and `end`. Its range is in flight for that time, so the drain writes none of it. Invariants: no two writes of
+// the target overlap in time and place. After a successful bypass no older bytes of its range reach the target: the
+// caller drops them from the index. A cut that is due is carried out before bytes beyond it are written. Thread-safety:
+// the outflow's lock, which the caller holds. Blocking: `begin` waits for the target, with patience.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,8 @@
-// The number of writes to have in flight to one target.
-//
-// A target with latency gains from several. A page cache, or a file system on which one writer at a time extends a
-// file, does not: a second writer spins for the lock and takes processor time. So the number doubles while that raises
-// the rate by a tenth. A failed trial is undone, and repeated later in case the target has changed.
-//
-// A drainer of several processes replaces a writer in each of them, and a file system may limit each writer. So it
-// begins with one write for each process, if the target answers slowly. Pure. Not thread-safe.
+// The number of writes to have in flight to one target. A target with latency gains from several. A page cache, or a
+// file system on which one writer at a time extends a file, does not: a second writer spins for the lock and takes
+// processor time. So the number doubles while that raises the rate by a tenth. A failed trial is undone, and repeated
+// later. A drainer of several processes replaces a writer in each of them, and a file system may limit each writer. So
+// it begins with one write for each process, if the target answers slowly. Pure. Not thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,7 @@
-// Tells whether the staged bytes still drain before the job ends (option deadline).
-//
-// The speed is the rate of this process's target writes while at least one is in flight; the last half minute counts
-// most. The deadline presses once the staged bytes need more than half of the time left, and from then on. The other
-// half allows for surprises. Without a measurement only the last minute presses.
-//
-// Pure: callers pass the time (monotonic, in ns). Thread-safe. Nothing blocks.
+// Tells whether the staged bytes still drain before the job ends (option deadline). The speed is the rate of this
+// process's target writes while at least one is in flight; the last half minute counts most. The deadline presses once
+// the staged bytes need more than half of the time left, and from then on. The other half allows for surprises. Without
+// a measurement only the last minute presses. Callers pass the monotonic time in ns. Thread-safe. Nothing blocks.
 #pragma once
 
 #include <atomic>
@@ -28,7 +25,6 @@ class Deadline {
     [[nodiscard]] bool presses() const noexcept { return presses_.load(std::memory_order_relaxed); }
     // The bytes that may be staged if they are to drain in half of the time left.
     [[nodiscard]] std::uint64_t allowance_bytes(std::uint64_t now_ns) const noexcept;
-    // The message for the user when the deadline begins to press.
     [[nodiscard]] std::string warning(std::uint64_t now_ns, std::uint64_t pending_bytes) const;
 
   private:

@@ -1,5 +1,4 @@
 // The failures of one outflow: keeps the first error, counts attempts, and halts the drain after the last attempt.
-//
 // With on_error=retry the drain pauses after a passing failure and tries again. A permanent failure, or the last failed
 // attempt, halts it until a closing attempt. Plans leave out ranges that could not be read back from the log.
 // Invariants: a halted drain is in no pause. The first error stays until `forget`. A failed sync is never forgotten,
@@ -63,7 +62,6 @@ class Failures {
         return true;
     }
     void forget() noexcept { error_ = Status::ok(); }
-    // The first failure.
     [[nodiscard]] const Status& first_error() const noexcept { return error_; }
     // The first failure, with the context "an earlier background write failed", for later calls of the program.
     [[nodiscard]] Status error() const {

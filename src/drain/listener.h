@@ -1,7 +1,5 @@
-// The interface of a file to its outflow (drain/outflow.h): questions and events.
-//
-// The file implements it. Thread-safety: calls hold the lock that file and outflow share, unless a function says
-// otherwise. Nothing blocks.
+// The interface of a file to its outflow (drain/outflow.h): questions and events. The file implements it.
+// Thread-safety: calls hold the lock that file and outflow share, unless a function says otherwise. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +13,6 @@
 
 namespace forebay::drain {
 
-// The amounts that are staged.
 struct Backlog {
     std::uint64_t ready_bytes = 0;      // free to drain
     bool any_ready = false;             // extents, or zeros, are free to drain
@@ -30,22 +27,16 @@ class DrainListener {
     // Keeps file and outflow alive while a drain thread works for it. Called without the lock.
     [[nodiscard]] virtual std::shared_ptr<void> hold() = 0;
 
-    // ---- questions ------------------------------------------------------------------------------
-
     // True if the file is staged and this process drains it.
     [[nodiscard]] virtual bool drains() const noexcept = 0;
     // True if the program has closed the file and no queued write may reach the target.
     [[nodiscard]] virtual bool given_up() const noexcept = 0;
-    // Takes the records of other participants into the index. With `may_wait` it leaves them until there are more. May
-    // throw std::bad_alloc.
+    // Takes other participants' records into the index; with `may_wait`, once there are more. Throws std::bad_alloc.
     virtual void catch_up(bool may_wait) = 0;
     [[nodiscard]] virtual Backlog backlog() const noexcept = 0;
     // True if the log has records, so that the target's state is worth noting.
     [[nodiscard]] virtual bool has_records() const noexcept = 0;
-    // The count of writes that bypass the log.
     [[nodiscard]] virtual group::BypassCount& bypasses() noexcept = 0;
-
-    // ---- events ---------------------------------------------------------------------------------
 
     // The target's state has changed; the log stores it.
     virtual void note(const log::TargetState& state) noexcept = 0;
@@ -59,14 +50,12 @@ class DrainListener {
     virtual void made_good() noexcept = 0;
     // The drain has halted until the file is closed.
     virtual void halted(const Status& failure) noexcept = 0;
-    // `TargetFacts::pace` has changed.
     virtual void pace_changed() noexcept = 0;
     // A write or a change of size has ended, successfully or not.
     virtual void progressed() noexcept = 0;
     virtual void synced() noexcept = 0;
 
-    // Called without the lock: the target has the bytes of `range`. `came_to_rest`: no work is in flight or can be
-    // taken.
+    // Called without the lock: the target has `range`. `came_to_rest`: no work is in flight or can be taken.
     virtual void reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
     virtual void came_to_rest() noexcept = 0;
 };

@@ -20,8 +20,6 @@ Outflow::Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainLi
                  const std::string& path)
     : state(context, bytes, listener, path), inspector(state), syncs(state), confirms(state), bypass(*this) {}
 
-// ---- commits ---------------------------------------------------------------------------------------
-
 bool Outflow::committed() noexcept {
     const Backlog backlog = state.listener.backlog();
     state.target.commit(backlog.logical_size);
@@ -31,8 +29,6 @@ bool Outflow::committed() noexcept {
     if (state.planner.paused() && !state.target.cut_due()) return false;
     return state.planner.urgent() || state.target.size() < backlog.committed_size;
 }
-
-// ---- failures --------------------------------------------------------------------------------------
 
 // A failed sync may have lost bytes that no later sync restores.
 void Outflow::make_good() {
@@ -45,8 +41,6 @@ void Outflow::make_good() {
     state.failures.forget();
     state.listener.made_good();
 }
-
-// ---- waiting ---------------------------------------------------------------------------------------
 
 Status Outflow::drain(std::uint64_t below) {
     state.planner.demand_all();

@@ -1,7 +1,5 @@
-// The outflow of one file: writes its staged bytes to its target.
-//
-// This class gives target writes and changes of size to drain threads, or to a thread that waits, and ends them. Its
-// parts:
+// The outflow of one file: writes its staged bytes to its target. This class gives target writes and changes of size to
+// drain threads, or to a thread that waits, and ends them. Its parts:
 //
 //   OutflowState      planner, queue, target, turns, failures; the lock; opening; halts   drain/outflow_state.h
 //   TargetInspector   looks at the target, and notes its state in the log                 drain/target_inspector.h
@@ -14,8 +12,7 @@
 //   outflow_turns.cc   work behind a close
 //
 // Invariants: each work that was taken is ended once, or put off. All ready bytes reach the target, unless the drain
-// halts.
-// Ownership: the file owns the outflow; while a drain thread works, it keeps the file (DrainListener::hold).
+// halts. Ownership: the file owns the outflow; while a drain thread works, it keeps the file (DrainListener::hold).
 // Thread-safety: the lock is the file's, `state.mutex`, as annotated. It is never held across a call of the target.
 // Blocking: a function that drops the lock says so. A wait for the target fails with ETIMEDOUT once nothing has reached
 // it for the time in option patience; no byte is lost then.
@@ -41,29 +38,22 @@ namespace forebay::drain {
 
 class Outflow final : public WorkSource {
   public:
-    // Drains the ready bytes of `bytes`, which the lock guards. All arguments but `context` outlive the outflow.
-    // `path` is for messages.
+    // The lock guards `bytes`. All arguments but `context` outlive the outflow. `path` is for messages.
     Outflow(const DrainContext& context, index::StagedBytes& bytes, DrainListener& listener, const std::string& path);
     Outflow(const Outflow&) = delete;
     Outflow& operator=(const Outflow&) = delete;
-
-    // ---- draining -------------------------------------------------------------------------------
 
     // Wakes a drain thread, or does its work if there is none.
     void wake() EXCLUDES(state.mutex);
     Taken take() override EXCLUDES(state.mutex);
     // Notes a commit, which makes all staged bytes ready. Returns true if a thread is wanted.
     [[nodiscard]] bool committed() noexcept REQUIRES(state.mutex);
-    // Drains until no byte is ready or, with `below`, none of a record with a lower number. Returns the kept error.
-    // Drops the lock.
+    // Drains until no byte is ready or, with `below`, none of an older record. Returns the kept error. Drops the lock.
     Status drain(std::uint64_t below = kOffsetMax) REQUIRES(state.mutex);
     // Repeats all failed work, and forgets the failure if the target then has all bytes. Drops the lock.
     void make_good() REQUIRES(state.mutex);
-    // Drains behind a close until the next open: other programs may write the file, and a change by one stops the
-    // drain.
+    // Drains behind a close until the next open: other programs may write the file, and a change by one stops it.
     void begin_turns() REQUIRES(state.mutex);
-
-    // ---- the target's size ----------------------------------------------------------------------
 
     // Sets the target to the size of the last commit, unless that takes long. Drops the lock.
     Status show_size() REQUIRES(state.mutex);
@@ -91,7 +81,6 @@ class Outflow final : public WorkSource {
         bool lengthened, begun;
     };
 
-    // outflow_work.cc
     Taken take_next() REQUIRES(state.mutex);
     // `told` belongs to the call that waits for the outcome; null if none does.
     Taken take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told = nullptr) REQUIRES(state.mutex);
@@ -102,9 +91,7 @@ class Outflow final : public WorkSource {
     [[nodiscard]] bool may_be_lost(const TargetCalls::Call& call) const noexcept REQUIRES(state.mutex);
     void complete_resize(const EndedResize& ended, const Status& outcome, AwaitedCall* told) EXCLUDES(state.mutex);
     void learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept REQUIRES(state.mutex);
-    // outflow.cc
     [[nodiscard]] bool is_being_lengthened(std::uint64_t committed_size) const noexcept REQUIRES(state.mutex);
-    // outflow_turns.cc
     // True if the drain must lengthen the target before it writes: behind a close, unless other processes write or
     // extend the file. The size then shows a cut by another program, even one between a look and a write that would
     // lengthen the target again.
@@ -115,8 +102,7 @@ class Outflow final : public WorkSource {
         EXCLUDES(state.mutex);
     Status begin_turn(io::File& target) noexcept EXCLUDES(state.mutex);
     using NoteEnd = std::function<void(TargetGuard&)>;
-    // Ends work that was taken; `note` tells the guard its effect. After the last work of a turn it looks at the
-    // target.
+    // Ends work that was taken; `note` tells the guard its effect. Looks at the target after the last work of a turn.
     Status end_turn(io::File& target, const NoteEnd& note) noexcept EXCLUDES(state.mutex);
 
     [[nodiscard]] std::shared_ptr<Outflow> self() { return {state.listener.hold(), this}; }

@@ -30,8 +30,6 @@ OutflowState::OutflowState(const DrainContext& drain_context, index::StagedBytes
       arrivals(context, bytes, path),
       planner({context.options, listener, bytes, facts, target, failures, queue}) {}
 
-// ---- opening ---------------------------------------------------------------------------------------
-
 void OutflowState::open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size,
                         std::uint64_t log_mount) {
     facts.open(traits, context.options);
@@ -48,8 +46,6 @@ void OutflowState::share(group::RecordOrder& order, std::size_t processes, bool 
     queue.concurrency().drain_for(processes, facts.waited_for());
     context.scheduler.allow(processes);
 }
-
-// ---- failures --------------------------------------------------------------------------------------
 
 void OutflowState::fail(const Status& failure) {
     resend(failure);
@@ -95,8 +91,6 @@ void OutflowState::resend(const Status& failure) {
     }
 }
 
-// ---- calls of the target ---------------------------------------------------------------------------
-
 bool OutflowState::end_call(const TargetCalls::Call& call) noexcept {
     calls.end(call);
     return settle_sync();
@@ -129,8 +123,6 @@ bool OutflowState::settle_sync() noexcept {
     arrivals.announce();
     return true;
 }
-
-// ---- pace ------------------------------------------------------------------------------------------
 
 void OutflowState::note_cut() noexcept {
     target.note_cut();

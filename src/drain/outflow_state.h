@@ -10,11 +10,10 @@
 //   TargetCalls  the calls in flight that may report a loss, and these reports             drain/target_calls.h
 //
 // `Outflow` owns the state. The classes that it is made of (drain/outflow.h) share it, and so does the file. This class
-// changes several parts at once where that must happen together: opening, sharing, and failures.
-// Invariants: a halted drain has no planned write and no pace. The first failure is reported to the listener once.
-// Thread-safety: `mutex` guards the staged bytes and all parts but the facts. It is the file's lock, and is never held
-// across a call of the target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target
-// for its state.
+// changes several parts at once where that must happen together: opening, sharing, and failures. Invariants: a halted
+// drain has no planned write and no pace. The first failure is reported to the listener once. Thread-safety: `mutex`
+// guards the staged bytes and all parts but the facts. It is the file's lock, and is never held across a call of the
+// target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target for its state.
 #pragma once
 
 #include <cstddef>
@@ -47,17 +46,12 @@ class OutflowState {
     OutflowState(const OutflowState&) = delete;
     OutflowState& operator=(const OutflowState&) = delete;
 
-    // ---- opening --------------------------------------------------------------------------------
-
     // Begins with a target of `size` bytes. If the target may hang, a thread that waits with patience leaves all writes
     // to other threads; otherwise it writes too. `log_mount`: the mount of a durable log; 0: unknown.
     void open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size, std::uint64_t log_mount)
         REQUIRES(mutex);
-    // Makes this process the drainer of a group of `processes` whose records have `order`. `at_once`: no piece waits
-    // for its neighbours.
+    // Makes this process the drainer of a group of `processes` with records of `order`. `at_once`: see Planner::share.
     void share(group::RecordOrder& order, std::size_t processes, bool at_once) REQUIRES(mutex);
-
-    // ---- failures -------------------------------------------------------------------------------
 
     // A background write or change of size has failed: pauses before another attempt, or halts.
     void fail(const Status& failure) REQUIRES(mutex);
@@ -67,10 +61,7 @@ class OutflowState {
     // After a failure of a target that reports failures late: earlier bytes may be lost, so all sent bytes are ready
     // again. If bytes may be lost that the log lacks, keeps the failure for good.
     void resend(const Status& failure) REQUIRES(mutex);
-    // True during the pause before another attempt.
     [[nodiscard]] bool pausing() noexcept REQUIRES(mutex) { return failures.pausing(clock().now_ns()); }
-
-    // ---- calls of the target --------------------------------------------------------------------
 
     // Ends a call of the target, after its failure was handled. Returns true if a sync is over with it; the caller
     // tells the listener without the lock (`came_to_rest`).
@@ -80,9 +71,6 @@ class OutflowState {
     void begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept REQUIRES(mutex);
     void answer_sync(AwaitedCall& sync, const Status& outcome) noexcept REQUIRES(mutex);
 
-    // ---- pace -----------------------------------------------------------------------------------
-
-    // Notes that the program has cut the file.
     void note_cut() noexcept REQUIRES(mutex);
     // Publishes the pace of the target, for threads without the lock.
     void publish_pace() noexcept REQUIRES(mutex);

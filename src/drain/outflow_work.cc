@@ -171,8 +171,6 @@ class Outflow::ResizeWork final : public Work {
     const std::shared_ptr<AwaitedCall> told_;
 };
 
-// ---- taking ----------------------------------------------------------------------------------------
-
 bool Outflow::given_up() const noexcept {
     const LockGuard lock(state.mutex);
     return state.listener.given_up();
@@ -251,15 +249,12 @@ void Outflow::wake() {
     draining = false;
 }
 
-// Leaves a target that may hang to a drain thread, since a hung call cannot be cancelled. Otherwise this thread writes,
-// which saves a wakeup.
+// Leaves a target that may hang to a drain thread, as a hung call cannot be cancelled. Otherwise it saves a wakeup.
 void Outflow::carry_out(Taken taken) {
     const Unlocked meanwhile(state.mutex);
     if (state.facts.may_hang()) state.context.scheduler.carry_out(std::move(taken.work));
     else taken.work->run();
 }
-
-// ---- ends ------------------------------------------------------------------------------------------
 
 void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cost& cost,
                        const std::vector<ByteRange>& unreadable) {
@@ -297,8 +292,7 @@ void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cos
     if (settled && !more) inspector.note_rest();
 }
 
-// Another call has got the report of a loss, which may be that of this write. Bytes that are never written again are
-// over all the same.
+// Another call has got the report of a loss, perhaps of this write. Bytes that are never written again are over anyway.
 bool Outflow::may_be_lost(const TargetCalls::Call& call) const noexcept {
     return !state.facts.writes_are_final() && state.calls.reported_since(call);
 }

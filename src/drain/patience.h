@@ -1,8 +1,6 @@
-// Bounded waits for a target (option patience).
-//
-// A call waits for a slow target as long as bytes reach it. The call gives up a target that no byte reaches for the
-// time in the option. A waiting thread also asks for another drain thread after a moment, so that files of one hung
-// target do not block the others.
+// Bounded waits for a target (option patience). A call waits for a slow target as long as bytes reach it. The call
+// gives up a target that no byte reaches for the time in the option. A waiting thread also asks for another drain
+// thread after a moment, so that files of one hung target do not block the others.
 #pragma once
 
 #include <atomic>
@@ -22,7 +20,6 @@ class Progress {
   public:
     explicit Progress(std::shared_ptr<WaitClock> clock) noexcept : clock_(std::move(clock)) {}
     void note() noexcept { last_ns_.store(clock_->now_ns(), std::memory_order_relaxed); }
-    // The clock of all waits.
     [[nodiscard]] WaitClock& clock() const noexcept { return *clock_; }
     [[nodiscard]] std::uint64_t last_ns() const noexcept { return last_ns_.load(std::memory_order_relaxed); }
 
@@ -59,7 +56,6 @@ class Wait {
     bool assisted_ = false;
 };
 
-// Option patience, in ns.
 [[nodiscard]] std::uint64_t patience_ns(const Options& options) noexcept;
 
 }   // namespace forebay::drain

@@ -1,11 +1,9 @@
-// Chooses the next target writes of one outflow, and whether to wake a drain thread for them.
-//
-// A plan takes ready extents in file order, from the end of the last plan on, and merges them (plan/merge.h). Short
-// runs and growing ends wait for neighbours, unless the drain is urgent. A paused drain plans nothing until a call
-// waits for the target or a writer needs room. The drain of a file on several nodes never pauses, and none of its
-// pieces waits.
-// Invariants: a plan overlaps no write in flight and contains no unreadable byte. Extents whose record lacks older
-// records stay staged. Not thread-safe: the file's lock guards it. Nothing blocks.
+// Chooses the next target writes of one outflow, and whether to wake a drain thread for them. A plan takes ready
+// extents in file order, from the end of the last plan on, and merges them (plan/merge.h). Short runs and growing ends
+// wait for neighbours, unless the drain is urgent. A paused drain plans nothing until a call waits for the target or a
+// writer needs room. The drain of a file on several nodes never pauses, and none of its pieces waits. Invariants: a
+// plan overlaps no write in flight and contains no unreadable byte. Extents whose record lacks older records stay
+// staged. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +36,13 @@ class Planner {
 
     // Begins at the start of a file that this process alone writes.
     void open() noexcept;
-    // Makes this process the drainer of a group whose records have `order`. `at_once`: no piece waits for its
-    // neighbours.
+    // Makes this process the drainer of a group with records of `order`. `at_once`: no piece waits for its neighbours.
     void share(group::RecordOrder& order, bool at_once) noexcept;
     [[nodiscard]] bool shared() const noexcept { return order_ != nullptr; }
 
     // Adds writes to the queue if enough bytes are ready.
     void plan();
-    // Returns planned writes that no thread has taken to the staged bytes; `put_back` does so with a write that was
-    // taken and has not begun.
+    // Returns planned writes that no thread has taken to the staged bytes; `put_back` returns one that has not begun.
     void drop_planned();
     void put_back(const plan::TargetWrite& write);
 
@@ -54,8 +50,7 @@ class Planner {
     [[nodiscard]] bool worth_draining() const noexcept;
     // True if one more drain thread would find work.
     [[nodiscard]] bool wants_thread() const noexcept { return parts_.queue.has_room() && worth_draining(); }
-    // After the end of a write: returns true if there is work to take. Allows a plan for pieces that waited for the
-    // writes in flight.
+    // After the end of a write: allows a plan for pieces that waited for it. Returns true if there is work to take.
     [[nodiscard]] bool look_again() noexcept;
     // A writer needs room: makes the drain urgent.
     struct RoomDrain {
@@ -95,8 +90,7 @@ class Planner {
     Found plan_from(std::uint64_t begin);
     [[nodiscard]] Candidates find_candidates(std::uint64_t begin) const;
     void add(plan::TargetWrite write);
-    // Visits the ready extents from `offset` on, ascending, until `visit` returns false. The extent at `offset` comes
-    // whole.
+    // Visits ready extents from `offset` on, ascending, until `visit` returns false. The one at `offset` comes whole.
     template <class Visit>
     void walk_ready(std::uint64_t offset, Visit&& visit) const {
         parts_.bytes.index().ready().map().walk_from(offset, [&](ByteRange range, const index::StagedPlace& at) {

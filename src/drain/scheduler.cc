@@ -37,8 +37,7 @@ void Scheduler::carry_out(std::unique_ptr<Work> work) {
 }
 
 void Scheduler::serve(const std::shared_ptr<WorkSource>& source) {
-    // Clear it before take(). Then take() sees changes of callers that found the source queued, and later callers queue
-    // it.
+    // Clear it before take(): take() then sees changes of callers that found it queued, and later callers queue it.
     source->queued_.exchange(false);
     WorkSource::Taken taken;
     try {

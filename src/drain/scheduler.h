@@ -1,12 +1,9 @@
-// The drain threads of a process, which take work from the files that have some, in turn.
-//
-// Several writes are in flight at a time, of one file or many, one for each thread. Threads start with the first `wake`
-// and sleep on a condition variable without work. Bytes that arrive while writes are in flight go into the next plan.
-//
-// `wake` queues a source, once at most, as a task of the task engine. The task takes one work from the source. If the
-// source has more, the task queues it again before the work runs, so that other threads join. A source without work
-// leaves the queue, and calls `wake` when it has some.
-// Thread-safe. Only `stop` and the destructor block, and `carry_out` if no thread can be started.
+// The drain threads of a process, which take work from files in turn. Several writes are in flight at a time, of one
+// file or many, one for each thread. Threads start with the first `wake` and sleep on a condition variable without
+// work. Bytes that arrive while writes are in flight go into the next plan. `wake` queues a source, once at most, as a
+// task of the task engine. The task takes one work from the source. If the source has more, the task queues it again
+// before the work runs, so that other threads join. A source without work leaves the queue, and calls `wake` when it
+// has some. Thread-safe. Only `stop` and the destructor block, and `carry_out` if no thread can be started.
 #pragma once
 
 #include <atomic>
@@ -48,8 +45,7 @@ class Scheduler {
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
-    // Queues `source` unless it is queued. Returns false if there is no thread or no memory; the caller then drains by
-    // itself.
+    // Queues `source` unless it is queued. Returns false without a thread or memory; the caller then drains by itself.
     bool wake(const std::shared_ptr<WorkSource>& source);
 
     // Gives the work to a thread and returns at once. Without a thread it runs the work itself.

@@ -1,11 +1,9 @@
-// The target of one outflow: its file, its sizes, and the notes about its state in the log.
-//
-// `size` includes writes that are planned or in flight; `shown_size` counts ended ones only. A cut that is due waits
-// for the writes beyond it. The log notes each change before and after (log/target_witness.h), so recovery can tell
-// whether the target is as this process left it (log/target_state.h, recover/untouched.h).
-// Invariants: the file is no shorter than `shown_size`. A cut that is due makes the target shorter. Processes that
-// extend the file count as writers. Not thread-safe: the file's lock guards it. Blocking: `open` asks the target for
-// its state.
+// The target of one outflow: its file, its sizes, and the notes about its state in the log. `size` includes writes that
+// are planned or in flight; `shown_size` counts ended ones only. A cut that is due waits for the writes beyond it. The
+// log notes each change before and after (log/target_witness.h), so recovery can tell whether the target is as this
+// process left it (log/target_state.h, recover/untouched.h). Invariants: the file is no shorter than `shown_size`. A
+// cut that is due makes the target shorter. Processes that extend the file count as writers. Not thread-safe: the
+// file's lock guards it. Blocking: `open` asks the target for its state.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 // The calls of one target that may report a loss, and the losses that it has reported.
-//
 // A target that reports late (io::FileTraits) reports each loss once, at any call: a write, a change of size, a sync or
 // a close. The call that gets the report may be another one than the call that lost the bytes. So:
 //   - after a report, all bytes that were not confirmed before count as lost;
@@ -31,7 +30,6 @@ class TargetCalls {
         return {next_++, reports_};
     }
     void end(const Call& call) noexcept { std::erase(in_flight_, call.number); }
-    // The number of the next call.
     [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
     // True if all calls with a lower number have ended.
     [[nodiscard]] bool ended_before(std::uint64_t number) const noexcept {

@@ -1,7 +1,5 @@
 // Facts about a target that threads read without the file's lock: its stripe, whether it may hang, its pace, and
-// whether it is unsynced.
-//
-// Thread-safe, except functions that need the file's lock. Nothing blocks.
+// whether it is unsynced. Thread-safe, except functions that need the file's lock. Nothing blocks.
 #pragma once
 
 #include <atomic>
@@ -33,8 +31,7 @@ class TargetFacts {
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
     // True if a call of the target may never return.
     [[nodiscard]] bool may_hang() const noexcept { return may_hang_.load(std::memory_order_relaxed); }
-    // From now on a write that has returned is never repeated, whatever a later call reports. The report stays as an
-    // error then.
+    // From now on no returned write is repeated, whatever a later call reports: the report stays as an error.
     void take_writes_for_final() noexcept { writes_are_final_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool writes_are_final() const noexcept { return writes_are_final_.load(std::memory_order_relaxed); }
     // True if a later call may report that bytes of an earlier write are lost (io::FileTraits).

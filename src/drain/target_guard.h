@@ -1,5 +1,4 @@
 // Detects changes of a target by another program, while this process drains behind a close.
-//
 // Before each turn (drain/turns.h) it compares the target with the state that the turn before left. docs/consistency.md
 // tells what it detects on which file system. Pure; not thread-safe.
 #pragma once

@@ -47,10 +47,7 @@ Result<bool> has_samples(io::File& target, const log::TargetState& known) {
 
 }   // namespace
 
-// ---- notes in the log ------------------------------------------------------------------------------
-
-// Without this sample, a process killed during its first write leaves nothing that tells the target from another file
-// of its size.
+// Without it, a process killed in its first write leaves nothing that tells the target from another file of its size.
 void TargetInspector::sample_before(ByteRange range) noexcept {
     std::shared_ptr<io::File> target;
     ByteRange place;
@@ -102,8 +99,6 @@ void TargetInspector::note_rest() noexcept {
     const LockGuard lock(state_.mutex);
     if (state_.target.witness().rested(now.value(), serial)) state_.target.note();
 }
-
-// ---- turns -----------------------------------------------------------------------------------------
 
 Status TargetInspector::others_changed() {
     state_.target.note_foreign_change();

@@ -1,7 +1,5 @@
-// Tells whether a target takes CPU time, as a page cache does, rather than waiting, and how much.
-//
-// It averages the last few writes; the last one counts half. Time in which the thread lost the processor does not count
-// as waiting. Pure. Not thread-safe.
+// Tells whether a target takes CPU time, as a page cache does, rather than waiting, and how much. It averages the last
+// few writes; the last one counts half. Time without the processor is no waiting. Pure. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // Syncs the target of one file's drain (`Outflow`).
-//
 // If the target may hang, a drain thread syncs, and the caller waits at most as long as option `patience` says.
 // Otherwise the caller's thread syncs. Invariants: after a failed sync each later one reports the same failure, because
 // a sync reports lost bytes only once. One sync or confirmation (drain/target_confirms.h) is in flight at a time. A

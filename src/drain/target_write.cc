@@ -29,7 +29,6 @@ bool has_small_pieces(const plan::TargetWrite& write, std::uint64_t below_bytes)
     return write.pieces.size() >= kGatherFromPieces && write.range.size() / write.pieces.size() < below_bytes;
 }
 
-// EFAULT: bytes of the log cannot be read.
 Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes to) {
     if (piece.bytes == nullptr) {
         std::memset(to.data(), 0, to.size());
@@ -41,8 +40,7 @@ Status copy_piece(const plan::Piece& piece, std::uint64_t from, io::MutableBytes
     return {Code::kIo, "staged bytes cannot be read", EFAULT};
 }
 
-// Uses a small buffer: untouched pages would cost more than the copy. Asks `given_up` before each call, since no caller
-// counts on the rest after a hang.
+// Uses a small buffer: untouched pages would cost more than the copy. Asks `given_up` before each call of the target.
 Status write_gathered(io::File& target, const plan::TargetWrite& write, const std::function<bool()>& given_up) {
     const io::PageBuffer buffer(std::min(write.range.size(), kGatherBytes));
     const io::MutableBytes bytes = buffer.bytes();
@@ -64,7 +62,6 @@ Status write_gathered(io::File& target, const plan::TargetWrite& write, const st
     return Status::ok();
 }
 
-// EFAULT: bytes of the log are unreadable.
 Status write_pieces(io::File& target, const plan::TargetWrite& write, const std::function<bool()>& given_up) {
     std::vector<io::Bytes> pieces;
     pieces.reserve(write.pieces.size());

@@ -1,13 +1,10 @@
-// The turns in which a drain writes its target behind a close, when other programs may change the file.
-//
-// A turn begins with a look at the target, by the thread that takes its first write. Other writes join until one has
-// ended. The thread whose write ends last looks at the target again. So as many writes are in flight as before the
-// close, and each look sees an idle target.
-//
-// Work that was taken before the close, and begins after it, belongs to no turn and is put off, because another program
-// may have changed the target. The drain takes it again in a turn.
-// Invariants: no work joins a turn that is not open. No work is taken during a look. A changed target stays so until
-// the next `open`. Not thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
+// The turns in which a drain writes its target behind a close, when other programs may change the file. A turn begins
+// with a look at the target, by the thread that takes its first write. Other writes join until one has ended. The
+// thread whose write ends last looks at the target again. So as many writes are in flight as before the close, and each
+// look sees an idle target. Work that was taken before the close, and begins after it, belongs to no turn and is put
+// off, because another program may have changed the target. The drain takes it again in a turn. Invariants: no work
+// joins a turn that is not open. No work is taken during a look. A changed target stays so until the next `open`. Not
+// thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +20,7 @@
 
 namespace forebay::drain {
 
-// The relation of work to a turn. kNone: there are no turns. kBegins: it looks at the target first. kJoins: it runs
-// beside others.
+// The relation of work to a turn. kNone: no turns. kBegins: looks at the target first. kJoins: runs beside others.
 enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
 
 class Turns {
@@ -60,7 +56,6 @@ class Turns {
     [[nodiscard]] bool any_taken() const noexcept { return taken_ > 0; }
     // True if no work may be taken now: a turn must end, or a thread looks at the target.
     [[nodiscard]] bool closed() const noexcept { return on() && (looking_ || (any_taken() && !open_)); }
-    // The turn of the next work.
     [[nodiscard]] Turn next() const noexcept {
         return !on() ? Turn::kNone : any_taken() ? Turn::kJoins : Turn::kBegins;
     }
@@ -88,7 +83,6 @@ class Turns {
         if (!seen && !changed()) guard_.lose_rest();
     }
 
-    // Compares the target with the state that a turn left.
     [[nodiscard]] TargetGuard& guard() noexcept { return guard_; }
     // True if another program changed the target: the drain stops, and the rest stays in the log.
     [[nodiscard]] bool changed() const noexcept { return guard_.changed(); }

@@ -1,10 +1,8 @@
-// The planned writes and those in flight of one outflow, and its change of size.
-//
-// A write is planned, then taken by a thread, then over. Until its end its range is in flight and its segments are
-// pinned. A write that bypasses the log is in flight too, but never planned.
-// Invariants: ranges in flight are disjoint, so two versions of a byte never race to the target. Each piece of a
-// planned write has one pin. `running` counts the planned writes that were taken and are not over. Not thread-safe: the
-// file's lock guards it. Nothing blocks.
+// The planned writes and those in flight of one outflow, and its change of size. A write is planned, then taken by a
+// thread, then over. Until its end its range is in flight and its segments are pinned. A write that bypasses the log is
+// in flight too, but never planned. Invariants: ranges in flight are disjoint, so two versions of a byte never race to
+// the target. Each piece of a planned write has one pin. `running` counts the planned writes that were taken and are
+// not over. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +25,6 @@ class WriteQueue {
     [[nodiscard]] const RangeSet& in_flight() const noexcept { return in_flight_; }
     [[nodiscard]] bool none_in_flight() const noexcept { return in_flight_.empty(); }
     [[nodiscard]] std::uint64_t in_flight_bytes() const noexcept { return in_flight_bytes_; }   // planned ones only
-    // True if no write and no change of size is in flight.
     [[nodiscard]] bool idle() const noexcept { return none_in_flight() && !resizing_; }
     [[nodiscard]] bool resizing() const noexcept { return resizing_; }
     void set_resizing(bool resizing) noexcept { resizing_ = resizing; }

@@ -1,9 +1,7 @@
 // A map from byte ranges of a file to values. The extents are disjoint, and the newest insertion wins.
-//
 // `Value` says where an extent's bytes are. It offers `Value advanced(std::uint64_t bytes) const`: the value of the
 // extent after a cut of `bytes` at its front. An insertion trims, splits or removes older extents, and reports their
 // lost pieces to the caller, who keeps the accounts. Adjacent extents are not joined, because their values differ.
-//
 // The extents lie in leaves: arrays of up to `kLeafExtents` in file order. A search tree finds a leaf by its fence, the
 // lowest offset of the leaf. So neighbours in the file are neighbours in memory. A write or a drain of many pieces
 // finds its next place in the leaf of the last one. Invariants:
@@ -69,8 +67,7 @@ class ExtentMap {
         while (spare_.size() < nodes) spare_.push_back(make_node());
     }
 
-    // Makes `value` the content of `range`. Calls `displaced(ByteRange, const Value&)` for every older piece that this
-    // removes.
+    // Makes `value` the content of `range`. Calls `displaced(ByteRange, const Value&)` for each older piece it removes.
     template <class Displaced>
     void insert(ByteRange range, const Value& value, Displaced&& displaced) {
         if (range.empty()) return;

@@ -1,6 +1,4 @@
-// Arithmetic on stripes: pieces of `stripe` bytes of a file, from offset 0 on.
-//
-// All functions are pure. `stripe` is at least 1 and need not be a power of two.
+// Stripes: pieces of `stripe` bytes of a file, from offset 0 on. `stripe` is at least 1, and any number. Pure.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,6 @@ struct Wish {
     std::uint64_t consistent = 0, strict = 0, size = 0;
 };
 
-// The wishes of all members, combined.
 struct Wishes {
     bool all = true, any = false, strict = false;
     std::uint64_t size = 0;
@@ -101,8 +100,7 @@ Result<std::uint64_t> OnSeveralNodes::largest_size() {
     return wishes.value().size;
 }
 
-// All nodes settle, all members prepare, and all members decide. A member's death in between leaves its journal to the
-// others and to recovery.
+// All nodes settle, all members prepare, and all decide. A member that dies leaves its journal to others and recovery.
 Status OnSeveralNodes::commit_consistently() {
     FOREBAY_TRY(settle());
     const auto size = largest_size();

@@ -1,8 +1,7 @@
 // The interface of the library that makes teams over MPI: libforebay_mpi_<implementation>.so (src/mpi). Both the plugin
 // (src/hdf5), which links no MPI, and the library include it. When a file is opened with an mpio access list, the
 // plugin loads the library for the process's MPI and finds `forebay_mpi_adapter` in it. MPI handles pass as bytes, as
-// their type differs between implementations. The library does not initialise MPI, and calls MPI from the caller's
-// thread only.
+// their type differs between implementations. The library does not initialise MPI, and calls it in the caller's thread.
 #pragma once
 
 #include <cstddef>

@@ -23,8 +23,6 @@ SharedFile::~SharedFile() {
     if (state_.attached) (void)engine_->detach(file_, true);
 }
 
-// ---- opening ---------------------------------------------------------------------------------------------
-
 Status SharedFile::attach(stage::OpenTarget target, std::string& warning) {
     if (target.forwarded != nullptr) {
         auto writing = engine_->attach_forwarded(std::move(target));

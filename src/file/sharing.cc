@@ -115,8 +115,6 @@ Status WithoutLog::end_part(const Status& /*whole*/, Status committed) {
     return agree(mine ? committed : mine);
 }
 
-// ---- Unstaged ----------------------------------------------------------------------------------------
-
 Status Unstaged::write(std::span<const Part> parts, stage::ByteClass byte_class, bool /*together*/) {
     return attempt([&] { return state_.file->write(parts, byte_class); });
 }
@@ -136,8 +134,6 @@ Status Unstaged::commit() {
 Status Unstaged::step_aside(ledger::AsideReason reason) {
     return all_meet(true, [&] { return state_.file->lifecycle().step_aside(reason); });
 }
-
-// ---- Forwarded ---------------------------------------------------------------------------------------
 
 Status Forwarded::write(std::span<const Part> parts, stage::ByteClass byte_class, bool /*together*/) {
     return attempt([&] { return writing_->write(parts, byte_class); });

@@ -35,8 +35,7 @@ class Board {
     // `group` is the group's number, as in the open records of its logs.
     [[nodiscard]] static Result<Board> create(std::unique_ptr<io::File> file, std::uint64_t participants,
                                               std::uint64_t ring, std::uint64_t group = 0);
-    // Opens a board that another process has made. kCorrupt: the file is no board, or has another number of
-    // participants.
+    // Opens another process's board. kCorrupt: the file is no board, or has another number of participants.
     [[nodiscard]] static Result<Board> open(std::unique_ptr<io::File> file, std::uint64_t participants);
 
     [[nodiscard]] bool lost() const noexcept { return replaceable_->replaced(); }

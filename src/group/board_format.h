@@ -1,9 +1,8 @@
 // The format of a board, the file that the participants of one shared file map (group/board.h). Recovery finds it in
-// the drainer's process directory.
-// The byte order is native, because the machine that wrote a board also reads it. The magic and the version guard it.
-// After a crash recovery uses `group`, the frontier (`dead_raw`, `dead_metadata`) and the participants. For a durable
-// group recovery uses the last statement (group/statement.h). It then uses the frontier only to see if that is beyond
-// all records.
+// the drainer's process directory. The byte order is native, because the machine that wrote a board also reads it. The
+// magic and the version guard it. After a crash recovery uses `group`, the frontier (`dead_raw`, `dead_metadata`) and
+// the participants. For a durable group recovery uses the last statement (group/statement.h). It then uses the frontier
+// only to see if that is beyond all records.
 #pragma once
 
 #include <array>

@@ -1,8 +1,7 @@
-// Counts the writes of programs that bypass the log.
-// The kernel makes writers of one file wait for each other. So a target write of the drain measures the target's speed
-// only if no bypassing write was in flight meanwhile. The counts lie in memory of one process, or in memory that the
-// participants of a shared file map. Thread-safe, also between processes. A write of a process that died stays in
-// flight, and the drain then measures no pace.
+// Counts the writes of programs that bypass the log. The kernel makes writers of one file wait for each other. So a
+// target write of the drain measures the target's speed only if no bypassing write was in flight meanwhile. The counts
+// lie in memory of one process, or in memory that the participants of a shared file map. Thread-safe, also between
+// processes. A write of a process that died stays in flight, and the drain then measures no pace.
 #pragma once
 
 #include <atomic>

@@ -17,11 +17,9 @@ class Ending {
   public:
     explicit Ending(Participants& participants) noexcept : participants_(participants) {}
 
-    // For the drainer: reports that it has finished with the file, and ends the waits of the participants. `outcome` is
-    // ok if the target has the complete file.
+    // For the drainer: it has finished with the file; ends the others' waits. Ok: the target has the complete file.
     void finished(const Status& outcome = Status::ok()) noexcept;
-    // For the others: waits until the drainer has finished. kUnavailable: the drainer died, or needs longer than
-    // `at_most`.
+    // For the others: waits until the drainer has finished. kUnavailable: it died, or needs longer than `at_most`.
     [[nodiscard]] Status wait_until_finished(std::optional<std::chrono::milliseconds> at_most = std::nullopt);
     // Returns why the target lacks bytes of the file, or ok. Call it after the drainer has finished.
     [[nodiscard]] Status outcome() const;

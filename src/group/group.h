@@ -8,9 +8,8 @@
 //   target()    facts about the target that the participants share: commits, pace, failures
 //   ending()    the end of the file
 // The drainer also has a listener thread. The thread sleeps on the board's doorbell in the kernel, and then calls the
-// file's `poll`.
-// Ownership: the group owns the board and the followers. Thread-safety: call `add_log` before any other call, and
-// `listen` and `stop_listening` from one thread. The parts document the rest.
+// file's `poll`. Ownership: the group owns the board and the followers. Thread-safety: call `add_log` before any other
+// call, and `listen` and `stop_listening` from one thread. The parts document the rest.
 #pragma once
 
 #include <cstdint>

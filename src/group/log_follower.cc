@@ -45,8 +45,7 @@ Result<log::Segment*> LogFollower::view(std::uint64_t order) {
         const std::uint64_t at_once = std::max<std::uint64_t>(1, kMapBytes / segment_bytes_), piece = place / at_once;
         if (piece >= maps_.size()) maps_.resize(piece + 1);
         if (!maps_[piece]) {
-            // The mapping may reach beyond the pool's end. Those bytes exist by the time a participant publishes their
-            // segment.
+            // The mapping may reach beyond the pool's end. Those bytes exist once a participant publishes the segment.
             auto mapping = pool_->map(piece * at_once * segment_bytes_, at_once * segment_bytes_);
             if (!mapping) return mapping.status();
             maps_[piece] = std::move(mapping).value();

@@ -45,8 +45,7 @@ class LogFollower {
 
     // For the drainer: true if no byte of the oldest segment is live or pinned.
     [[nodiscard]] bool idle() const noexcept { return !open_.empty() && open_.front().segment->idle(); }
-    // For the drainer: true if the oldest segment is idle and could be released. The newest segment can be released
-    // only while its owner waits for room.
+    // For the drainer: true if the oldest segment is idle and, unless its owner waits for room, not the newest.
     [[nodiscard]] bool waits_for_frontier() const noexcept {
         return idle() && (open_.size() > 1 || board_.row(participant_).wants_room.load() != 0);
     }
@@ -56,8 +55,7 @@ class LogFollower {
                                             std::uint64_t drained_metadata) const noexcept;
     // For the drainer: releases the segments below `order` that may still go. Returns true if it released any.
     bool release_below(std::uint64_t order) noexcept;
-    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0 if none is
-    // followed).
+    // The order of the oldest followed segment, and the end of the records read (log::log_position; 0: none followed).
     [[nodiscard]] std::uint64_t begin() const noexcept { return open_.empty() ? next_order_ : open_.front().order; }
     [[nodiscard]] std::uint64_t end() const noexcept;
     // Syncs the log to its device. Any thread may call it.

@@ -25,8 +25,7 @@ std::optional<log::Frontier> LogRelease::next_frontier(const Account& account) c
     return frontier;
 }
 
-// A segment's account is coarse, so the next frontier may be lower than the current one. A dead record stays dead.
-// Returns true if the frontier moved.
+// Accounts are coarse, so the next frontier may be lower; a dead record stays dead. Returns true if the frontier moved.
 bool LogRelease::store_frontier(const log::Frontier& next) noexcept {
     BoardHeader& header = participants_.header();
     const log::Frontier before = participants_.frontier();

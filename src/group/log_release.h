@@ -21,8 +21,7 @@ class LogRelease {
     LogRelease(Participants& participants, LogFollowers& logs, RecordOrder& order) noexcept
         : participants_(participants), logs_(logs), order_(order) {}
 
-    // The drainer calls this when it has no work in flight. If a participant waits for room, this call rings the
-    // doorbell.
+    // The drainer calls this when it has no work in flight. Rings the doorbell if a participant waits for room.
     void at_rest() noexcept;
     // Every followed record is in the target.
     void all_drained() noexcept;

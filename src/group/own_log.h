@@ -1,6 +1,5 @@
-// This participant's own log, as the group sees it.
-// Thread-safety: `set_released` needs the file's lock; any thread may make the other calls. Blocking: `wait_for_room`,
-// `drain_below` and `await_drained`.
+// This participant's own log, as the group sees it. Thread-safety: `set_released` needs the file's lock; any thread may
+// make the other calls. Blocking: `wait_for_room`, `drain_below` and `await_drained`.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +33,7 @@ class OwnLog {
     void set_released(std::uint64_t order) noexcept {
         participants_.own_row().released.store(order, std::memory_order_release);
     }
-    // With durability=node: reports that the log is on its device up to `end` (log::log_position). Saves the drainer a
-    // sync.
+    // With durability=node: the log is on its device up to `end` (log::log_position). Saves the drainer a sync.
     void synced(std::uint64_t end) noexcept { participants_.own_row().synced.store(end, std::memory_order_release); }
 
     // For participants that do not drain. Asks the drainer to drain all records. Returns once `released` is above

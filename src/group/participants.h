@@ -1,7 +1,6 @@
-// The participants: processes of one node that write one file together.
-// Each participant appends to a log of its own. The drainer, one of them, follows all logs and writes the target. All
-// map the board (group/board.h), which connects them.
-// Thread-safety: any thread may make any call.
+// The participants: processes of one node that write one file together. Each participant appends to a log of its own.
+// The drainer, one of them, follows all logs and writes the target. All map the board (group/board.h), which connects
+// them. Thread-safety: any thread may make any call.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +38,7 @@ class Participants {
 
     [[nodiscard]] std::uint64_t count() const noexcept { return setup_.processes.size(); }
     [[nodiscard]] bool drains() const noexcept { return setup_.self == setup_.drainer; }
-    // Tests the lock in the participant's directory, which works across all containers of the node. Returns true if the
-    // state of the lock is unknown.
+    // Tests the lock in the participant's directory, which works across the node's containers. Returns true if unknown.
     [[nodiscard]] bool is_alive(std::uint64_t participant) const noexcept;
     // Ok while the drainer lives and can write the target.
     [[nodiscard]] Status drainer_gone() const;

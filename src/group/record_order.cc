@@ -11,8 +11,6 @@ constexpr std::uint64_t kForgetAfterSegments = 256;
 
 }   // namespace
 
-// ---- sequence numbers --------------------------------------------------------------------------------
-
 std::uint64_t RecordOrder::next_sequence() noexcept {
     auto& sequence = participants_.header().sequence;
     // A participant that does not see this store reads a counter that is not above the number yet.
@@ -54,8 +52,6 @@ void RecordOrder::await_complete() noexcept {
     header.awaited.store(Awaited::kArrived);
     io::raise_and_wake(header.doorbell);
 }
-
-// ---- the logs of all ---------------------------------------------------------------------------------
 
 // Reads all logs so that no record before a marker is missing. Returns false if the caller must restart.
 bool RecordOrder::read_cut() {

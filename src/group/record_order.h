@@ -1,5 +1,4 @@
 // The order of the records in all logs of a group, and the records that other participants have appended.
-//
 // Thread-safety: the file's lock covers `find`, `count_found`, `found_bytes`, `visit_found`, `followed` and `restart`.
 // Any thread may make the other calls. Blocking: on page faults of the logs only.
 #pragma once
@@ -27,8 +26,6 @@ class RecordOrder {
   public:
     RecordOrder(Participants& participants, LogFollowers& logs) noexcept : participants_(participants), logs_(logs) {}
 
-    // ---- sequence numbers -----------------------------------------------------------------------
-
     // Draws the next number. Numbers rise within the node, for this file. Call `published` after the record is appended
     // and, in the drainer, noted for its index. Until then participants expect the record.
     [[nodiscard]] std::uint64_t next_sequence() noexcept;
@@ -47,10 +44,7 @@ class RecordOrder {
     // Clears the drawn numbers of processes that died before they published their records.
     void forget_numbers_of_the_dead() noexcept;
 
-    // ---- the logs of all ------------------------------------------------------------------------
-
-    // Returns an error if another participant's log was unreadable or the board is lost. Unread records are unknown and
-    // stay in that log.
+    // An error: another participant's log was unreadable, or the board is lost. Unread records stay in that log.
     [[nodiscard]] const Status& damage() const noexcept {
         return participants_.lost().is_ok() ? damage_ : participants_.lost();
     }
@@ -99,8 +93,7 @@ class RecordOrder {
     Status damage_;
 };
 
-// A drawn sequence number. The destructor publishes it at the latest. So no process waits for a record that was never
-// made for lack of memory.
+// A drawn sequence number. The destructor publishes it at the latest: no process waits for a record that lacked memory.
 class DrawnNumber {
   public:
     explicit DrawnNumber(RecordOrder* order) noexcept : order_(order) {}   // null if one process writes the file

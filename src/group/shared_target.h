@@ -1,5 +1,4 @@
-// Facts about the target that the participants of a group share: commits, pace, failures.
-// Thread-safety: any thread may make any call. No call blocks.
+// Facts about the target that a group's participants share: commits, pace, failures. Thread-safe. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +25,7 @@ class SharedTarget {
         participants_.header().committed_size.store(size, std::memory_order_release);
     }
     // For a target that is as fast as the log: the duration of drain::TargetPace::kBytes in ns, times the number of
-    // participants. Nullopt if the target is slower or its pace is unknown; then all writes are staged. The drainer
-    // sets it.
+    // participants. Nullopt if the target is slower or its pace unknown: all writes are staged. The drainer sets it.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept {
         const std::uint64_t ns = participants_.header().memory_pace.load();
         return ns != 0 ? std::optional(ns) : std::nullopt;

@@ -34,8 +34,7 @@ inline constexpr std::uint64_t kStatementAlignment = 512;
 
 // Writes the statement. `begin` is the offset of the two places in the board. Does not sync.
 [[nodiscard]] Status write_statement(io::File& board, std::uint64_t begin, const Statement& statement);
-// Returns the last complete statement, or nullopt if there was none or both are damaged. Checks all that it reads;
-// errors are those of reading.
+// Returns the last complete statement, or nullopt if none, or both damaged. Checks all it reads. Errors: of reading.
 [[nodiscard]] Result<std::optional<Statement>> read_last_statement(io::File& board, std::uint64_t begin,
                                                                    std::uint64_t logs);
 

@@ -131,8 +131,7 @@ std::uint64_t ExtentIndex::erase_drained(const plan::TargetWrite& write) {
     };
     ready_.remove_drained(write.range, drained, note);
     if (!reaching_over) return before - ready_.bytes();
-    // An extent that was inserted meanwhile may span several pieces. Only zeros share a number with some of them: all
-    // zeros have number 0.
+    // An extent that was inserted meanwhile may span several pieces. Only zeros share a number, 0, with some of them.
     for (const plan::Piece& each : write.pieces)
         ready_.remove_drained(
             each.range, [&](ByteRange, const StagedPlace& bytes) { return bytes.sequence == each.sequence; }, note);

@@ -6,8 +6,7 @@
 //   sent    taken by a target that may report a lost write late, and not confirmed    index/sent_extents.h
 //   keepers the segments and runs that keep all these bytes                           index/keepers.h
 //
-// Reads look into held, then ready: the target has the sent bytes. `resend` makes sent bytes ready.
-// Invariants:
+// Reads look into held, then ready: the target has the sent bytes. `resend` makes sent bytes ready. Invariants:
 //   - where held and ready extents cover a byte, the held one is newer;
 //   - a committed byte that is not in the target yet stays ready even while a held one hides it, so its segment
 //     stays, and recovery finds it;

@@ -1,13 +1,11 @@
-// A run: small scattered pieces of several records, copied together in file order.
-// A record may have many thousand pieces of a few bytes each: the points or strided blocks of one rank, next to those
-// of other ranks. Staged one by one, each piece would cost an extent, an entry of a plan and a copy. So the index first
-// merges records that arrive together. Adjoining pieces become one run, which is staged, read and drained as one
-// extent. The records stay in the log, for recovery, until no byte of the run is staged; the run is this process's
-// copy.
-// A run knows the segment of each of its bytes. So its owner (index/keepers.h) keeps the segments'
-// accounts exact, also when parts of the run are superseded.
-// Memory: the bytes, and 8 more for each piece; one extent for each piece would take more.
-// Thread-safety: none; the index's lock guards it. Pinned bytes may be read without the lock.
+// A run: small scattered pieces of several records, copied together in file order. A record may have many thousand
+// pieces of a few bytes each: the points or strided blocks of one rank, next to those of other ranks. Staged one by
+// one, each piece would cost an extent, an entry of a plan and a copy. So the index first merges records that arrive
+// together. Adjoining pieces become one run, which is staged, read and drained as one extent. The records stay in the
+// log, for recovery, until no byte of the run is staged; the run is this process's copy. A run knows the segment of
+// each of its bytes. So its owner (index/keepers.h) keeps the segments' accounts exact, also when parts of the run are
+// superseded. Memory: the bytes, and 8 more for each piece; one extent for each piece would take more. Thread-safety:
+// none; the index's lock guards it. Pinned bytes may be read without the lock.
 #pragma once
 
 #include <cstddef>
@@ -106,8 +104,7 @@ class Gatherer {
         std::vector<Loose> loose;
     };
     // No run crosses a multiple of `cut` bytes (1 to 2 GiB), unless one of its pieces does. Long runs are split.
-    // Returns nullopt if pieces overlap, are not ascending within their record, or are unreadable. May throw
-    // std::bad_alloc.
+    // Returns nullopt if pieces overlap, do not ascend in their record, or are unreadable. May throw std::bad_alloc.
     [[nodiscard]] std::optional<Runs> gather(std::span<const Record> records, std::uint64_t cut);
 
   private:

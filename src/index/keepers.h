@@ -1,8 +1,7 @@
-// The accounts of the keepers (index/staged_place.h) of one file's staged bytes: live bytes, and pins.
-// The live bytes of a keeper are its share of the bytes that are held, ready or sent. Pinned bytes stay in place. The
-// log releases a segment only without live bytes and pins. This class owns the runs, and destroys a run once it has
-// neither. Only the maps of the index (index/staged_extents.h) change live bytes.
-// Thread-safety: none; the file's lock guards it.
+// The accounts of the keepers (index/staged_place.h) of one file's staged bytes: live bytes, and pins. The live bytes
+// of a keeper are its share of the bytes that are held, ready or sent. Pinned bytes stay in place. The log releases a
+// segment only without live bytes and pins. This class owns the runs, and destroys a run once it has neither. Only the
+// maps of the index (index/staged_extents.h) change live bytes. Thread-safety: none; the file's lock guards it.
 #pragma once
 
 #include <cstdint>

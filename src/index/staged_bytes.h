@@ -43,8 +43,7 @@ class StagedBytes {
     [[nodiscard]] bool empty() const noexcept { return index_.empty() && own_.bytes() == 0; }
 
     // Takes in the records that were found in other logs, and those that this process noted. Returns false, and takes
-    // in nothing, while all records are small pieces of less than `gather_below` bytes together. Those wait for
-    // neighbours.
+    // in nothing, while all are small pieces of less than `gather_below` bytes together.
     bool take_in(group::RecordOrder& order, FileBounds& bounds, std::uint64_t run_max, std::uint64_t gather_below);
     // Takes in only the records that this process noted.
     void take_in_own(FileBounds& bounds);

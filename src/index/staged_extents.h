@@ -34,7 +34,6 @@ class StagedExtents {
     // The extents that lie in `segment`, in ascending order. Walks all extents.
     [[nodiscard]] std::vector<Extent> in(const log::Segment* segment) const;
 
-    // See ExtentMap::reserve.
     void reserve(std::size_t nodes) { map_.reserve(nodes); }
     // Stages bytes of a record, or zeros, in place of all extents of the range.
     void add(ByteRange range, const StagedPlace& place);
@@ -58,8 +57,7 @@ class StagedExtents {
     // std::bad_alloc some may be split.
     void split_runs(ByteRange range, std::uint64_t sequence);
 
-    // Moves an extent, or a part of it, from `from` to here, in place of all extents of its range. Its keeper's account
-    // stays as it is.
+    // Moves an extent, or a part, from `from` to here, in place of all extents there. Its keeper's account stays.
     void take(const Extent& extent, StagedExtents& from);
     // Moves all extents from `from` to here. After std::bad_alloc some may have moved.
     void take_all(StagedExtents& from);

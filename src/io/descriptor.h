@@ -1,13 +1,11 @@
 // A descriptor that survives a program which closes it and reuses its number. Daemons and launchers close unknown
 // descriptors (closerange, close_range, closefrom), and files that they open later get the numbers. So callers ask for
 // the number with each call, and each use first checks that it is still ours.
-//
 // The check: a regular file's position is set to a random mark, and reading it needs no request to a file server.
 // forebay itself reads and writes at explicit offsets only. Files without a position, directories and lent descriptors
 // are compared by device and inode, as far as known without a request. A lost descriptor is neither used nor closed.
 // Instead the file is opened anew by its path. That requires the same device, inode and birth time, and a held lock
 // must be available again. A file with a known identity is also opened in this way, at its first use.
-//
 // Between check and call, another thread of the program may close the number: for a few hundred nanoseconds. Only a
 // private descriptor table could prevent that. Ownership: closes the number if it is still ours. Thread-safety: all
 // calls from any thread; no other call may overlap `close`, `rest` and `lend`. Blocks while it opens anew.

@@ -1,7 +1,6 @@
 // A process that outlives this one. Its own session keeps it from signals of a terminal; its standard streams are
 // /dev/null, and its signals have default actions. posix_spawn creates it, so no code of this process runs in it. It
-// closes descriptors and changes the folder itself (settle_detached): posix_spawn can do that only since glibc 2.34.
-// Thread-safety: any thread.
+// closes descriptors and changes the folder itself (settle_detached); posix_spawn can since glibc 2.34. Any thread.
 #pragma once
 
 #include <chrono>

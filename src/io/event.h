@@ -1,5 +1,4 @@
-// An eventfd that poll(2) reports as readable after `signal`, until `clear`. The object owns it. Any thread may call;
-// no call blocks.
+// An eventfd that poll(2) reports as readable after `signal`, until `clear`. Owns it. Thread-safe. No call blocks.
 #pragma once
 
 #include <memory>
@@ -17,7 +16,6 @@ class Event {
 
     void signal() noexcept;
     void clear() noexcept;
-    // The file descriptor.
     [[nodiscard]] int number() const noexcept { return number_; }
 
   private:

@@ -1,7 +1,6 @@
 // Access to mapped memory that may fail: a fault becomes a return value instead of the end of the program. A load or
 // store in a file's mapping raises SIGBUS without a page: after a device error, a truncation, or at the quota.
 // `guarded` runs one small action on mapped memory and returns the address of a fault.
-//
 // The first mapping that PosixFile makes installs one SIGBUS handler in the process (SA_SIGINFO, SA_ONSTACK,
 // SA_NODEFER). It is never removed, and its code is never unloaded. It acts on memory named with `Replaceable`, and
 // inside `guarded` on addresses in a named range: there it jumps out of the action (siglongjmp). Other faults go to the

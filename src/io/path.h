@@ -15,8 +15,7 @@ namespace forebay::io {
 
 // Searches for a file by its identity, whatever its name is now. Begins in the folder of `path` and below, and goes on
 // below the folders above, up to the root of its file system. For a renamed folder, the search begins at its first
-// ancestor that exists. It follows no symbolic links, and looks at no more than `names_max` names. Blocks for that
-// time.
+// ancestor that exists. It follows no symbolic links, and looks at `names_max` names at most. Blocks meanwhile.
 struct Search {
     std::string path;   // of the file; empty: not found
     // The search covered the whole file system, which is known to be on this machine: it lacks the file. A server that

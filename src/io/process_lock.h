@@ -3,7 +3,6 @@
 // and hides the mapping from children (MADV_DONTFORK). The program has no descriptor of it to close. The lock ends with
 // exec, also from a thread, and with the death of the last thread; neither a zombie nor a forked child holds it. It has
 // the same meaning in every PID namespace. Measured on ext4 and tmpfs (test/unit/io/process_lock_test.cc).
-//
 // A process that asks for the holder takes a shared lock for a moment, so any number may ask at once. A taker that
 // meets a shared lock tries again. Files of older versions are empty, and locked with fcntl while their process lives.
 // This lock is still found; without it, such a file tells nothing. Thread-safety: all functions. No call waits for

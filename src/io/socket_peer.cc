@@ -62,8 +62,7 @@ Result<std::uint32_t> user_of_tcp(const Ends& ends) {
     });
 }
 
-// Before a connection is accepted its own line names root, so this reads the listener's line. All listeners at one port
-// belong to one user.
+// Before the accept its own line names root, so this reads the listener's. All listeners at a port belong to one user.
 Result<std::uint32_t> listener_of_tcp(const Ends& ends) {
     sockaddr_in everywhere = ends.other;
     everywhere.sin_addr.s_addr = htonl(INADDR_ANY);

@@ -15,8 +15,7 @@ namespace forebay::io {
 
 class SpareDescriptor {
   public:
-    // Closes the descriptor, at once or when its last use ends; each later call opens the file. The list is locked,
-    // so this calls none of its functions.
+    // Closes the descriptor, now or after its last use; later calls open the file. It must not call the locked list.
     virtual void give_back() noexcept = 0;
 
   protected:

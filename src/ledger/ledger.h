@@ -1,5 +1,4 @@
 // The ledger of a process: counters of staging, drain and files that stepped aside, for other processes to read.
-//
 // A process has one memory-mapped file per engine, `<nls>/forebay-<uid>/<pid>-<start>-<n>/ledger`, beside its log. The
 // owner updates plain counters with relaxed atomic stores; `forebay status` maps the file read-only. A file costs one
 // slot while it is open, and slots are reused. docs/log-format.md describes the layout. Thread-safety: every field is

@@ -72,7 +72,6 @@ Status visit_slots(io::File& file, std::size_t count, Visit&& visit) {
     return Status::ok();
 }
 
-// Reads the open files.
 Status read_slots(io::File& file, std::size_t count, std::vector<FileCounters>& files) {
     return visit_slots(file, count, [&](std::size_t, const LedgerSlot& slot) -> Result<bool> {
         if (load(slot.in_use) != 0) files.push_back(snapshot(slot));

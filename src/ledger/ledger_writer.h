@@ -1,5 +1,4 @@
 // The owner's side of the ledger: keeps a process's counters where `forebay status` finds them.
-//
 // The counters start in the process's own memory, so a process that only reads costs nothing on disk. `publish` moves
 // them to a file. If that file's device fails later, the counters stay in memory, and other processes see the old
 // values. Thread-safety: any thread may call `take_slot` and `give_back`. `publish` comes first or not at all.

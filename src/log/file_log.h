@@ -1,15 +1,10 @@
-// The log of one open file: appends records to the newest of its segments.
-//
-// `segments` (log/segment_list.h) gives segments back, oldest first.
-//
-// Errors: a failed staging device faults the mapping (io/guarded_access.h), or fails a write to a cold segment. The
-// call then has appended nothing and returns false, or a null segment; `fault` describes the failure.
-// Invariants: a segment begins with an open record. A record exists for readers once it is complete.
-// Ownership: the log owns its list of segments; the pool outlives both.
-// Thread-safety: the owner serialises appends, which touch the newest segment only. `adopt` changes the list and needs
-// its lock, called the segments' lock below.
-// Blocking: appends to a cold segment write to the device; `sync` waits for it.
-// After a crash: a record exists once `append_*` has returned.
+// The log of one open file: appends records to the newest segment. `segments` gives them back, oldest first. Errors: a
+// failed device faults the mapping (io/guarded_access.h), or fails a write to a cold segment. The call then has
+// appended nothing and returns false, or a null segment; `fault` describes the failure. Invariants: a segment begins
+// with an open record. A record exists for readers once it is complete. Ownership: the log owns its list of segments;
+// the pool outlives both. Thread-safety: the owner serialises appends, which touch the newest segment only. `adopt`
+// changes the list and needs its lock, called the segments' lock below. Blocking: appends to a cold segment write to
+// the device; `sync` waits for it. After a crash: a record exists once `append_*` has returned.
 #pragma once
 
 #include <cstdint>
@@ -59,11 +54,9 @@ class FileLog {
         std::uint64_t size = 0;       // of the file at the commit, or at open
         std::uint64_t time_ns = 0;    // CLOCK_REALTIME
     };
-    // Stores the target's state in the newest segment and in each later one. Needs the segments' lock. Ignores a fault;
-    // the next append finds it.
+    // Stores the target's state in the newest and each later segment. Segments' lock. The next append finds a fault.
     void note(const TargetState& state) noexcept;
-    // Makes `segment` the newest and appends an open record. Returns false after a fault; the segment is the newest
-    // even then.
+    // Makes `segment` the newest, even if it faults, and appends an open record. Returns false after a fault.
     bool adopt(Segment* segment, const LastCommit& commit, std::uint64_t sequence);
 
     struct Position {

@@ -22,8 +22,7 @@ constexpr std::uint16_t kFlagDurable = 2;
 constexpr std::uint16_t kFlagsKnown = kFlagPayloadChecked | kFlagDurable;
 constexpr std::size_t kOpenPayloadBytes = 56;   // without the path
 
-// A checksum of the segment's use, the front of a record header, and the extent table behind it. They do not adjoin, so
-// each seeds the next one's checksum.
+// A checksum of the segment's use, a record header's front, and its extent table. Each seeds the next one's checksum.
 std::uint64_t header_checksum(const std::byte* header, std::size_t extents, std::uint64_t use) noexcept {
     const std::uint64_t front = XXH3_64bits_withSeed(header, kRecordChecksumOffset, use);
     return XXH3_64bits_withSeed(header + kRecordHeaderBytes, extents * kExtentBytes, front);
@@ -43,8 +42,7 @@ Status check_segment_header(const std::byte* header) {
 
 }   // namespace
 
-// The magic makes a segment in use, so it is written last. Version and size are the same in all uses, so they are
-// readable throughout.
+// The magic makes a segment in use, so it is written last. Version and size are equal in all uses: readable throughout.
 void encode(const SegmentHeader& header, std::span<std::byte> at) noexcept {
     std::array<std::byte, kTailOffset> whole{};
     std::byte* const p = whole.data();

@@ -1,5 +1,4 @@
 // Encodes and decodes the segment and record headers of the staging log.
-//
 // docs/log-format.md is the specification; this is its only implementation. All functions are pure. Decoders accept
 // hostile input: they check every bound and never read outside the given bytes.
 #pragma once
@@ -88,8 +87,7 @@ struct RecordHeader {
     return kRecordHeaderBytes + extents * kExtentBytes;
 }
 
-// Writes header and extent table to `at`, which has at least payload_offset(extents.size()) bytes. `use` is that of the
-// record's segment.
+// Writes header and extent table to `at`, of at least payload_offset(extents.size()) bytes. `use` is the segment's.
 void encode(const RecordHeader& header, std::span<const ByteRange> extents, std::uint64_t use,
             std::span<std::byte> at) noexcept;
 

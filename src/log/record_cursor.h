@@ -1,8 +1,6 @@
-// Reads the records of one segment in order, and tells where they end and why.
-//
-// All readers of records use this cursor: group/log_follower.h on logs of living processes, log/scan.h on logs of dead
-// ones. It stands at a *position*, where the next record begins. The *published end* is the segment's tail. `look`
-// finds one of four things at the position:
+// Reads the records of one segment in order, and tells where they end and why. All readers of records use this cursor:
+// group/log_follower.h on logs of living processes, log/scan.h on logs of dead ones. It stands at a *position*, where
+// the next record begins. The *published end* is the segment's tail. `look` finds one of four things at the position:
 //
 //   kRecord      A valid record below the published end. `advance` steps behind it.
 //   kEnd         The published end. The next record is not written yet; a look with a higher end may find it. The
@@ -22,8 +20,7 @@
 //   - A living process may reuse a segment during a look, and raises its generation first. So records count only after
 //     `confirm` found the generation unchanged. Atomics guard tail, use and generation, not the records' bytes.
 //
-// Ownership: the cursor holds copies; only a record's payload lies in the segment's bytes. Not thread-safe. Blocks on
-// `load` only.
+// Ownership: the cursor holds copies; only payloads lie in the segment's bytes. Not thread-safe. Blocks on `load`.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +31,7 @@
 
 namespace forebay::log {
 
-// The bytes of one segment from its header on: mapped memory, or a buffer for a part of a file. Only loaded bytes
-// count.
+// The bytes of a segment from its header on: mapped memory, or a buffer of a part of a file. Only loaded bytes count.
 class SegmentBytes {
   public:
     virtual ~SegmentBytes() = default;
@@ -71,7 +67,6 @@ class RecordCursor {
     [[nodiscard]] std::uint64_t payload_position() const noexcept { return payload_position_; }
     // kCorrupt: why the last look found kTorn. Otherwise the error of `load`.
     [[nodiscard]] const Status& why() const noexcept { return why_; }
-    // Steps behind the record.
     void advance() noexcept { position_ += record_.bytes; }
 
     // Passes over torn bytes to the next record of any kind, or to the end. Does not verify payloads.

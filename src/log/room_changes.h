@@ -1,8 +1,6 @@
-// Wakes the threads that wait for room in the staging area of a process.
-//
-// A change is a segment that came back or was made ahead, or an event that may have made room in some file. A thread
-// reads `count`, looks for room, and then waits for a later change, so it misses none.
-// Not thread-safe: the pool's lock guards it; a wait drops that lock.
+// Wakes the threads that wait for room in the staging area of a process. A change is a segment that came back or was
+// made ahead, or an event that may have made room in some file. A thread reads `count`, looks for room, and then waits
+// for a later change, so it misses none. Not thread-safe: the pool's lock guards it; a wait drops that lock.
 #pragma once
 
 #include <chrono>

@@ -65,8 +65,7 @@ Result<std::uint64_t> find_segment_bytes(io::File& file, std::uint64_t file_byte
     return std::uint64_t{0};
 }
 
-// One segment of the file. It loads on demand: a log of large writes is mostly payloads without checksum. The buffer is
-// undefined where nothing was loaded.
+// A segment, loaded on demand: a log of large writes is mostly payloads without checksum. Bytes not loaded are junk.
 class FileSegment final : public SegmentBytes {
   public:
     // The first `loaded` bytes of the buffer are loaded already.

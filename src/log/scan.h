@@ -1,5 +1,4 @@
 // Reads the log file of a dead process: the files that the process staged, and their records.
-//
 // A damaged record ends its segment. Later segments of the log still count, and the scan reports all damage
 // (docs/log-format.md, "Reading a log that may be damaged").
 // Ownership: the caller gets copies. Blocks on reads. The owner of the log must not change it during the scan.
@@ -59,12 +58,10 @@ struct ScannedLog {
 };
 
 // The logs in `file`, by process and number; none if no segment is in use. Verifies payloads, and leaves them in the
-// file. kCorrupt: no segment header is readable. kUnsupported: another version wrote the file. Read errors are
-// returned.
+// file. kCorrupt: no segment header is readable. kUnsupported: another version wrote the file.
 [[nodiscard]] Result<std::vector<ScannedLog>> scan(io::File& file);
 
-// The targets of the logs in `file`, read from the segments' open records only. Skips unreadable segments; `unread`
-// gets the first reason.
+// The targets of the logs in `file`, from open records. Skips unreadable segments; `unread` gets the first reason.
 [[nodiscard]] Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread = nullptr);
 
 // Stores `state`, whose serial must exceed the one of `log`, in the log's newest segment.

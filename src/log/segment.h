@@ -1,11 +1,9 @@
-// One segment of a staging log: its mapped bytes, the words in its header that change in use, and its accounts.
-//
-// A segment in use belongs to one FileLog, and the lock of that log's owner guards its accounts. A free segment belongs
-// to the pool (log/segment_pool.h).
-// Invariants: the generation rises whenever the segment changes hands. The pages only become warmer.
-// Ownership: the segment owns its mapping. Other processes map the same file, and read the words of the header.
-// Thread-safety: as above; the words in the header are atomic. Nothing blocks but a page fault, which may be reported
-// as a fault of the device (io/guarded_access.h).
+// One segment of a staging log: its mapped bytes, the words in its header that change in use, and its accounts. A
+// segment in use belongs to one FileLog, and the lock of that log's owner guards its accounts. A free segment belongs
+// to the pool (log/segment_pool.h). Invariants: the generation rises whenever the segment changes hands. The pages only
+// become warmer. Ownership: the segment owns its mapping. Other processes map the same file, and read the words of the
+// header. Thread-safety: as above; the words in the header are atomic. Nothing blocks but a page fault, which may be
+// reported as a fault of the device (io/guarded_access.h).
 #pragma once
 
 #include <atomic>
@@ -32,8 +30,7 @@ class Segment {
     [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return mapping_->bytes().data() + offset; }
     [[nodiscard]] io::MutableBytes bytes() const noexcept { return mapping_->bytes(); }
 
-    // Rises whenever the segment changes hands. A copy is valid if the generation is the same before and after it.
-    // Reads the mapping, so it may fault.
+    // Rises whenever the segment changes hands: a copy is valid if it has not risen. Reads the mapping, and may fault.
     [[nodiscard]] std::uint64_t generation() const noexcept;
 
     // The value that seals the segment's records (log/format.h). Reads the mapping, so it may fault.
@@ -45,15 +42,10 @@ class Segment {
     // EIO with the file's name and the offset of `address`, where the mapping faulted (io/guarded_access.h).
     [[nodiscard]] Status fault(const std::byte* address) const;
 
-    // ---- changing hands -------------------------------------------------------------------------
-
-    // Begins a use by log `log` as its segment number `order_in_log`: an empty segment of a new generation, with its
-    // header. Fails if the mapping faults.
+    // Begins a use by log `log` as its segment `order_in_log`: empty, with a header. Fails if the mapping faults.
     [[nodiscard]] Status begin(const area::ProcessIdentity& process, std::uint64_t log, std::uint64_t order_in_log);
     // Ends the use: the header is no longer valid, and the generation is new. Returns false if the mapping faults.
     [[nodiscard]] bool end() noexcept;
-
-    // ---- pages ----------------------------------------------------------------------------------
 
     // True if the pages were touched. Stores to a cold segment succeed too, but each page costs a fault.
     [[nodiscard]] bool warm() const noexcept { return pages_ == Pages::kTouched; }

@@ -1,15 +1,11 @@
-// The file of a process's segments: makes segments of it, and writes, warms and syncs them.
-//
-// The file lies on the staging area and is cut into segments of equal size. It grows by one segment at a time.
-// Invariants: a segment has its device space before it exists, so stores never run out of space. A file that another
-// program cut never grows again, because staged bytes beyond the cut would turn into zeros.
-//
-// Cold and warm. Touching a mapping's pages costs more than writing them once by a system call. So a new segment is
-// cold: large payloads go to the file by `write`. A caller that stores small ones calls `make_warm` first.
-//
-// Ownership: this owns the file and its mappings, which outlive the segments.
-// Thread-safe: `mapping_` guards the mappings, and is the innermost lock. One thread at a time makes, warms or writes
-// one segment. Blocking: all calls but the questions wait for the device.
+// The file of a process's segments: makes segments of it, and writes, warms and syncs them. The file lies on the
+// staging area and is cut into segments of equal size. It grows by one segment at a time. Invariants: a segment has its
+// device space before it exists, so stores never run out of space. A file that another program cut never grows again,
+// because staged bytes beyond the cut would turn into zeros. Touching a mapping's pages costs more than
+// writing them once by a system call. So a new segment is cold: large payloads go to the file by `write`. A caller that
+// stores small ones calls `make_warm` first. Ownership: this owns the file and its mappings, which outlive the
+// segments. Thread-safe: `mapping_` guards the mappings, and is the innermost lock. One thread at a time makes, warms
+// or writes one segment. Blocking: all calls but the questions wait for the device.
 #pragma once
 
 #include <atomic>

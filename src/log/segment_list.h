@@ -1,12 +1,9 @@
-// The segments of one log, oldest first: which of them may go back to the pool, and which records they still need.
-//
-// The segments of a log have consecutive orders. The newest one takes the records (log/file_log.h); the oldest one goes
-// back first.
-// Invariant: recovery never finds two segments of one log with the same order.
-// Ownership: the segments belong to the list until it gives them back to the pool, or abandons them for recovery.
-// Thread-safety: the lock that guards the segments' accounts guards the list, with one exception: the thread that
-// appends reads `newest` and `empty` without it, as only that thread adds segments. Nothing blocks but a release of a
-// segment whose device fails.
+// The segments of one log, oldest first: which of them may go back to the pool, and which records they still need. The
+// segments of a log have consecutive orders. The newest one takes the records (log/file_log.h); the oldest one goes
+// back first. Invariant: recovery never finds two segments of one log with the same order. Ownership: the segments
+// belong to the list until it gives them back to the pool, or abandons them for recovery. Thread-safety: the lock that
+// guards the segments' accounts guards the list, with one exception: the thread that appends reads `newest` and `empty`
+// without it, as only that thread adds segments. Nothing blocks but a release of a segment whose device fails.
 #pragma once
 
 #include <cstddef>
@@ -39,8 +36,6 @@ class SegmentList {
     // Makes that segment the newest. Gives it back on std::bad_alloc.
     void add(Segment* segment);
 
-    // ---- what is still needed -------------------------------------------------------------------
-
     // The lowest records that a shared file still needs from this log.
     [[nodiscard]] Frontier needed() const noexcept;
     // The number of oldest segments that are idle, without the newest.
@@ -52,8 +47,6 @@ class SegmentList {
     [[nodiscard]] bool pinned() const noexcept;
     // The end of the last complete record (log_position); 0 if the list is empty.
     [[nodiscard]] std::uint64_t end_position() const noexcept;
-
-    // ---- giving back ----------------------------------------------------------------------------
 
     void release_oldest();
     void release_all();

@@ -46,8 +46,7 @@ Result<Segment*> SegmentPool::acquire(std::uint64_t log, std::uint64_t order, Ta
                 slots_.fill(slot, std::move(created).value());
             } else {
                 if (take == Take::kWarm) {
-                    // A payload that bypasses the log for want of a warm segment counts as in use, so the next burst
-                    // finds more.
+                    // A payload that bypasses the log for want of a warm segment counts: the next burst finds more.
                     slots_.note_missed(std::max<std::uint64_t>(1, kMissedBytes / file_.segment_bytes()));
                     warmer_.call();
                 }

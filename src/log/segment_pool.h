@@ -1,19 +1,15 @@
-// The segments of a process: hands them out to logs and takes them back.
-//
-// The pool is one file on the staging area, cut into segments of equal size. A log takes a segment, and gives it back
-// once nothing in it is needed. The pool hands out the segment that came back last, because its pages are warm. Its
-// parts:
+// The segments of a process: hands them out to logs and takes them back. The pool is one file on the staging area, cut
+// into segments of equal size. A log takes a segment, and gives it back once nothing in it is needed. The pool hands
+// out the segment that came back last, because its pages are warm. Its parts:
 //
 //   SegmentFile     the file: makes, writes, warms and syncs segments    log/segment_file.h
 //   SegmentSlots    which segments exist and are free; the demand        log/segment_slots.h
 //   SegmentWarmer   a background thread that touches pages               log/segment_warmer.h
 //   RoomChanges     waits for room                                       log/room_changes.h
 //
-// Invariants: the pool never exceeds its capacity. It never hands out a segment again whose mapping faulted.
-// Ownership: the pool owns its parts.
-// Thread-safe: `mutex_` guards the slots and the changes; it is never held across a call of the file. Blocking:
-// `acquire` allocates device space.
-// After a crash the file stays; docs/log-format.md tells how to read it.
+// Invariants: the pool never exceeds its capacity. It never hands out a segment again whose mapping faulted. Ownership:
+// the pool owns its parts. Thread-safe: `mutex_` guards the slots and the changes; it is never held across a call of
+// the file. Blocking: `acquire` allocates device space. After a crash the file stays (docs/log-format.md).
 #pragma once
 
 #include <chrono>
@@ -47,14 +43,11 @@ class SegmentPool {
     // Takes a segment back. Readers find a new generation from then on.
     void release(Segment* segment);
 
-    // Writes to the caller's segments, warms and syncs them.
     [[nodiscard]] SegmentFile& file() noexcept { return file_; }
 
-    // Starts the thread that touches segments (log/segment_warmer.h).
     void warm_up() { warmer_.start(); }
     // Lowers the reserve to `bytes`, if that is less: other processes have reserves too.
     void lower_reserve(std::uint64_t bytes) noexcept { warmer_.lower_reserve(bytes); }
-    // Abandons the background thread in a forked child, where it does not run.
     void forget_thread() noexcept;
 
     // To wait for room, read `changes`, look for room, then call `wait_for_change`. It returns once a segment was

@@ -1,11 +1,9 @@
-// The segments of a pool: which exist, which are free, how many there may be, and how many are asked for.
-//
-// Slot i has segment i. It is reserved before the segment is made, without the lock, and is filled or given up after
-// that. A slot whose segment could not be made is vacant, and is reserved again first. Free segments are handed out
-// warm ones first, the last that came back first.
-// Invariants: there are no more slots than the capacity has. Giving a segment back, or giving up a slot, allocates no
-// memory. A segment that is being warmed counts as free.
-// Ownership: this owns the segments. Not thread-safe: the pool's lock guards it. Nothing blocks.
+// The segments of a pool: which exist, which are free, how many there may be, and how many are asked for. Slot i has
+// segment i. It is reserved before the segment is made, without the lock, and is filled or given up after that. A slot
+// whose segment could not be made is vacant, and is reserved again first. Free segments are handed out warm ones first,
+// the last that came back first. Invariants: there are no more slots than the capacity has. Giving a segment back, or
+// giving up a slot, allocates no memory. A segment that is being warmed counts as free. Ownership: this owns the
+// segments. Not thread-safe: the pool's lock guards it. Nothing blocks.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +31,6 @@ class SegmentSlots {
     SegmentSlots(const SegmentSlots&) = delete;
     SegmentSlots& operator=(const SegmentSlots&) = delete;
 
-    // ---- making segments ------------------------------------------------------------------------
-
     [[nodiscard]] bool may_grow() const noexcept { return !vacant_.empty() || segments_.size() < limit_; }
     // Reserves the slot of a new segment for the caller.
     [[nodiscard]] std::uint64_t reserve();
@@ -42,8 +38,6 @@ class SegmentSlots {
     // The segment of a reserved slot could not be made. A full device lowers the limit. `requests` is the value at the
     // reservation: later ones do not count as refused.
     void give_up(std::uint64_t slot, const Status& why, std::uint64_t requests) noexcept;
-
-    // ---- free segments --------------------------------------------------------------------------
 
     [[nodiscard]] bool any_free() const noexcept { return !free_.empty() || !free_cold_.empty(); }
     [[nodiscard]] bool any_cold() const noexcept { return !free_cold_.empty(); }
@@ -60,13 +54,10 @@ class SegmentSlots {
     // In a forked child: the segment that its parent warms is lost.
     void forget_warming() noexcept { warming_ = false; }
 
-    // ---- demand ---------------------------------------------------------------------------------
-
     void note_request() noexcept { ++requests_; }
     [[nodiscard]] std::uint64_t requests() const noexcept { return requests_; }   // so far
     // True if no log has asked for a segment since one could not be made.
     [[nodiscard]] bool refused() const noexcept { return requests_ == requests_when_refused_; }
-    // The most that were in use at a time.
     [[nodiscard]] std::uint64_t most_in_use() const noexcept { return most_in_use_; }
     // So many more segments would be in use, had they been warm.
     void note_missed(std::uint64_t segments) noexcept { most_in_use_ = std::min(limit_, most_in_use_ + segments); }

@@ -1,5 +1,4 @@
 // The target's state as the draining process last noted it, in the header of a log's segments.
-//
 // Recovery compares the target with it, and so never overwrites a newer file (recover/untouched.h). docs/log-format.md,
 // "The target's state", is the specification. Pure. Decoders accept hostile input.
 #pragma once

@@ -1,8 +1,6 @@
-// Records the changes that a process makes to a target, for the target's state in the log (log/target_state.h).
-//
-// The caller reports each change before and after, and stores the state in the log before the change begins.
-// After a crash at any time the stored state then allows the changes that were made, and no others.
-// Pure; not thread-safe.
+// Records the changes that a process makes to a target, for the target's state in the log (log/target_state.h). The
+// caller reports each change before and after, and stores the state in the log before the change begins. After a crash
+// at any time the stored state then allows the changes that were made, and no others. Pure; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +29,7 @@ class TargetWitness {
 
     // A write of `range` is about to begin with the bytes `sample`; empty if they are unreadable.
     void begin_write(ByteRange range, std::span<const std::byte> sample) noexcept;
-    // A failed write may have come in part, and a failing server may have lost earlier ones. So a failure drops all
-    // samples.
+    // A failed write may have come in part, and its server may have lost earlier ones. So a failure drops all samples.
     void end_write(ByteRange range, bool written = true) noexcept;
     // Another system call of a write in flight is about to begin.
     void go_on() noexcept;
@@ -41,8 +38,7 @@ class TargetWitness {
     void begin_punch(ByteRange range) noexcept;
     void end_resize(bool done = true) noexcept;   // a failure counts as with a write
     void note_external_writers() noexcept;
-    // Another program changed the target. The witness takes no state any more, so that none of that program's passes as
-    // ours.
+    // Another program changed the target. The witness takes no state any more: none of that program's passes as ours.
     void others_changed() noexcept;
 
     // True if changes were made and none is in flight, so that `rested` needs the target's state.

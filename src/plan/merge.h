@@ -1,8 +1,6 @@
-// The merge plan: turns many staged extents into few large target writes (collective buffering for one file).
-//
-// Extents that adjoin in the file become one write, wherever they lie in the log. A run longer than `write_max` is cut
-// at stripe boundaries. The input is disjoint (the newest bytes of the extent map), so the order of the writes does not
-// matter. Pure.
+// The merge plan: turns many staged extents into few large target writes (collective buffering for one file). Extents
+// that adjoin in the file become one write, wherever they lie in the log. A run longer than `write_max` is cut at
+// stripe boundaries. The input is disjoint (the newest bytes of the extent map), so the order of writes is free. Pure.
 #pragma once
 
 #include <cstdint>

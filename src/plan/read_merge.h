@@ -1,5 +1,4 @@
 // Selects pieces of a file that one request reads together (data sieving): neighbours with small gaps.
-//
 // A request to a slow target costs about as much as some tens of KiB. So small pieces with small gaps share one request
 // through a buffer. Large pieces go directly to their destination. Pure.
 #pragma once

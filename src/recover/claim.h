@@ -27,8 +27,7 @@ struct Claim {
                                   const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
                                   io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive);
 
-// Reports the directories in the areas now. Removes dead processes' empty ones, unless another recovery holds the
-// areas.
+// Reports the directories in the areas now. Removes empty ones of the dead, unless another recovery holds the areas.
 void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run,
              const IsAlive& is_alive, Report& report);
 

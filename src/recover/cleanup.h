@@ -1,5 +1,4 @@
 // Gives back logs that are not needed, and removes directories of dead processes. Blocks on file I/O.
-//
 // After a crash at any step the next recovery continues. A log of one process loses its oldest segments first; a replay
 // of the rest changes nothing. Logs of several processes are dead once the board says so. The log with the commits goes
 // after the others', and the board last.

@@ -1,5 +1,4 @@
 // A lock that excludes other recoveries of one file on this node, also while the target is written.
-//
 // A locked (flock) directory `recovering-<device>-<inode>` in each staging area, with a file that names the holder. It
 // ends with the process; the next recovery takes over or removes it. So a recovery that hangs in a target blocks other
 // recoveries of that file only. Blocks on file I/O, and for other holders up to `patience`. Not thread-safe.

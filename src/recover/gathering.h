@@ -1,5 +1,4 @@
 // The copies of undo journals that nodes put beside a file which they wrote together, until all are there.
-//
 // The directory `.<file>.forebay-<team>` beside the target (mode 0700) has a copy `member-<rank>` for each rank.
 // `begun` exists once a recovery may have written to the target, `done` once the file is recovered, and `closed` if a
 // rank knows that it was closed. The last node's recovery removes the directory. Steps: docs/recovery.md, "Several

@@ -1,5 +1,4 @@
 // The contents of staging areas: process directories, their logs, and which logs belong together.
-//
 // It refuses an area, directory or file that is a symbolic link, belongs to another user or is writable by others. It
 // scans the logs of dead processes, and reads the ledgers of living ones. Changes nothing. Blocks on reads. Ownership:
 // the inventory owns all that it opened; sessions point into its directories.

@@ -1,5 +1,4 @@
 // The leftovers of dead processes on this node, for an engine that is about to use a file.
-//
 // Cheap if there are none: it lists an area only after a change, asks living processes' locks only, and reads a dead
 // log's segment headers once. It also reads other users' areas in the same staging directory, if listable. There only
 // logs of that user's own files count, so no user can block others' files by a claim. Waits for another recovery of the

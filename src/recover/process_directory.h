@@ -1,5 +1,4 @@
 // Judges one process directory in a staging area: is its process alive and, if not, which files do its logs concern?
-//
 // Engines and commands use it. It never skips an unreadable or untrusted directory: `unread` has the reason, and all
 // readable parts, the ledger included, name files. Changes nothing. Blocks on file I/O.
 #pragma once

@@ -1,5 +1,4 @@
 // Replays the logs of one file in memory: the newest byte of every offset, as of the last commit (docs/log-format.md).
-//
 // Records count by ascending sequence number up to the last commit's. A data record's bytes replace older ones. A
 // truncation makes zeros of all bytes beyond. After a bypass record the target has the newest bytes. With several logs
 // the frontier (log/frontier.h) drops records, or makes them bypass records. With several nodes logs have no commits:

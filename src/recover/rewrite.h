@@ -1,5 +1,4 @@
 // Carries out a replay: writes the newest bytes to the target, in file order, with large writes.
-//
 // Idempotent: after a crash at any instant the same picture gives the same file. It checks that all needed bytes of the
 // logs are readable before it changes the target. A second thread, if one starts, reads logs while the first writes.
 // The device is asked to begin each write at once. Memory: 17 MiB, one bit for each MiB of a log, and page tables of

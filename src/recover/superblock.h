@@ -1,5 +1,4 @@
 // HDF5's mark of a file that is open for writing.
-//
 // Superblocks of versions 2 and 3 have a byte "file consistency flags": bit 0, open for writing; bit 2, the same with
 // concurrent readers (SWMR). With version 3 HDF5 sets and clears them, and does not open a file that has them. They
 // stay after a crash, natively too, where `h5clear -s` removes them. A checksum covers them. The superblock is at

@@ -1,5 +1,4 @@
 // Recovery of a file that several nodes wrote together with nodes=consistent, on one of the nodes.
-//
 // It copies this node's undo journals beside the target. Once all ranks' copies are there, it takes the file back to
 // the last commit that any rank has decided; before that it does not touch the file (docs/recovery.md). After a crash
 // at any instant, a recovery on any node continues. Blocks on file I/O.

@@ -1,5 +1,4 @@
 // Opens only entries of a staging area that belong to this user, are of the expected kind, and not writable by others.
-//
 // Looks at an entry before it opens it, so it never opens another user's pipe or device. Errors: kPermissionDenied with
 // the reason; those of the system. Thread-safe. Blocks on file I/O.
 #pragma once

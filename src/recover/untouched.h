@@ -1,5 +1,4 @@
 // Tells whether a target is as a dead process left it, by the state noted in the log (log/target_state.h).
-//
 // Certain if the target has this machine's times and no write was in flight at the death. Writes in flight explain
 // limited changes (docs/recovery.md, "Is it still the file?"). Blocks on reads of the target; changes nothing.
 #pragma once

@@ -1,9 +1,7 @@
-// A target that recovery writes to.
-//
-// It notes each change first, as the dead process did, so that the next recovery tells its writes from those of other
-// programs. Before each change it compares the target with its state after the last one, and so does not overwrite or
-// cut other programs' bytes; a window of one call remains. Changes happen one after another. Thread-safe. Blocks as the
-// target does, and on a note before and after each change.
+// A target that recovery writes to. It notes each change first, as the dead process did, so that the next recovery
+// tells its writes from those of other programs. Before each change it compares the target with its state after the
+// last one, and so does not overwrite or cut other programs' bytes; a window of one call remains. Changes happen one
+// after another. Thread-safe. Blocks as the target does, and on a note before and after each change.
 #pragma once
 
 #include <functional>

@@ -74,7 +74,6 @@ void AsyncRequest::run() noexcept {
     end_locked(failure_ ? State::kDone : State::kFailed);
 }
 
-// The caller holds the request.
 void AsyncRequest::end_locked(State state) noexcept {
     state_ = state;
     if (state == State::kFailed) ++core_->counters.failed;

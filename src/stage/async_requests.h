@@ -99,7 +99,6 @@ class AsyncRequests {
     void await_reads(const StagedFile& file, ByteRange range) noexcept;
     // Blocks until every request of the file has ended; null: of all files.
     void await(const StagedFile* file) noexcept;
-    // Returns true if no request is left. Never blocks.
     [[nodiscard]] bool idle() const noexcept;
 
     void count(AtOnce why) noexcept;

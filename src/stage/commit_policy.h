@@ -7,8 +7,7 @@
 // After a commit's return, the file can go back to it, or to a newer one, for as long as the policy promises. No
 // segment leaves the log before the target has all that recovery would need of it. The file's state owns the policy,
 // which refers to the state and to the log; both outlive it. Comments name the locks that the caller holds: the
-// writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may wait for target,
-// room, or device.
+// writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may block.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +61,7 @@ class CommitPolicy {
     virtual Status begin_statements() { return Status::ok(); }
 
   protected:
-    // Makes a commit's record, and returns its number. `failure`: the first so far; a closing commit keeps its own
-    // there.
+    // Makes a commit's record, and returns its number. A closing commit keeps its failure in `failure`, if that is ok.
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
     Status sync_log() REQUIRES(file_.mutex());

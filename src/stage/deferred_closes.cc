@@ -73,7 +73,6 @@ void DeferredCloses::count_waited(WaitedClose why) noexcept {
         statistics_.counters().waited_closes[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
 }
 
-// Returns false if no thread can be had.
 bool DeferredCloses::start_thread() noexcept {
     const LockGuard lock(mutex_);
     if (thread_.joinable()) return true;

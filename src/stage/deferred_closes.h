@@ -2,8 +2,7 @@
 // from its commit until nothing more comes to the target. The closing thread ends closes in order. A caller that opens
 // the same file, or needs room in the log, ends a close itself, or waits for the thread that has begun to. Meanwhile
 // this process holds a claim on the file in the folder `closing/` of the staging area, for other processes of the node
-// (none in tests with another area). The first unreported failure is kept for the next call that can report it
-// (`take_failure`).
+// (none in tests with another area). The first unreported failure is kept for the next call that can report it.
 //
 // Invariants: one thread ends a close. The file stays in the FileTable until that thread has finished it, and cannot be
 // attached before. The number of closes under way is bounded. `mutex_` guards the list, and is not held while a close
@@ -50,8 +49,7 @@ class DeferredCloses {
           requests_(requests),
           statistics_(statistics) {}
 
-    // Commits the file and hands it to the closing thread. An error: the caller finishes it. Blocks as
-    // StagedFile::commit.
+    // Commits the file, blocking, and hands it to the closing thread. An error: the caller finishes it.
     [[nodiscard]] Status defer(const std::shared_ptr<StagedFile>& file, AfterClose afterwards);
     // Why the close of a shared file (file/shared_file.h) has to wait: kShared with close=wait. None: it need not.
     [[nodiscard]] std::optional<WaitedClose> why_waits(const StagedFile& file);

@@ -73,10 +73,8 @@ class Engine {
     // Attaches a file with `target.forwarded`, which a staging server stages for this process. Errors as `attach`.
     Result<std::shared_ptr<ForwardedWriting>> attach_forwarded(OpenTarget target);
     // Returns a file that a read-only open of this name need neither open nor ask. Its version is known (option
-    // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area
-    // only.
+    // `revalidate`), all bytes are on the node, and none of its processes stages it. Null: open it. Blocks on the area.
     [[nodiscard]] std::shared_ptr<cache::LeasedFile> leased(const std::string& name) noexcept;
-    // The program removes the file of this name.
     void removes(const std::string& name) noexcept;
 
     // The end of one handle. The last writable one commits, and waits until everything is in the target. Its Status is
@@ -94,7 +92,6 @@ class Engine {
     void count_aside(ledger::AsideReason reason);
     // A file that was attached to be staged is not, before anything was: others who share it cannot.
     void count_never_staged(ledger::AsideReason reason);
-    // The line of statistics of the process as it would be now.
     [[nodiscard]] std::string statistics();
 
     // The process ends, and some files may never be closed (HDF5 keeps one open whose objects it cannot close). Commits

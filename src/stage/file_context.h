@@ -36,7 +36,6 @@ class FileContext {
         DeferredCloses& closes;
         Statistics& statistics;
     };
-    // `clock` measures the waits for the targets.
     FileContext(const Parts& parts, std::shared_ptr<WaitClock> clock);
 
     [[nodiscard]] const Options& options() const noexcept { return parts_.options; }
@@ -45,7 +44,6 @@ class FileContext {
     [[nodiscard]] drain::Scheduler& scheduler() noexcept { return parts_.scheduler; }
     [[nodiscard]] drain::Progress& progress() noexcept { return progress_; }
     [[nodiscard]] SpareTime& spare_time() noexcept { return spare_time_; }
-    // Null if nothing is traced.
     [[nodiscard]] const io::Trace* trace() const noexcept { return trace_.is_on() ? &trace_ : nullptr; }
     [[nodiscard]] std::uint64_t next_sequence() noexcept { return sequence_.fetch_add(1, std::memory_order_relaxed); }
     // True in a forked child of the process that made this.
@@ -61,21 +59,18 @@ class FileContext {
     bool make_held_ready();
     // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;
-    // True once the drain of the staged bytes needs more than a share of the job's time left (drain/deadline.h):
-    // closes and flushes then wait for the drain. Looks at the clock. The first such result warns the user, and drains
-    // all files.
+    // True once the drain of the staged bytes needs more than a share of the job's time left (drain/deadline.h): closes
+    // and flushes then wait for the drain. Looks at the clock. The first one warns the user, and drains all.
     [[nodiscard]] bool deadline_presses() noexcept;
     // Returns the result of the last look.
     [[nodiscard]] bool deadline_pressed() const noexcept { return deadline_.presses(); }
     // ... and so much is staged that a write waits for the drain.
     [[nodiscard]] bool too_much_for_deadline() noexcept;
 
-    // The program has asked for the offsets of its data in the file, and may read around forebay. From now on this
-    // process does not stage the file.
+    // The program has asked for offsets of its data, and may read around forebay. This process no longer stages it.
     void addresses_given(const io::Identity& identity);
     // Counts a drain error that has ended: its bytes are in the target now.
     void count_made_good() noexcept;
-    // Notes the end of a target write.
     void wrote(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range);
 
   private:

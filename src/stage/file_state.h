@@ -1,6 +1,5 @@
 // The state of one open file, and the locks that guard it. `StagedFile` owns it. The classes that it is made of
 // (stage/staged_file.h) share it: each has one job, and keeps to itself the data that no other class needs.
-//
 // A file is in one of four modes:
 //
 //   passive --open_for_writing--> staged --step_aside, staging impossible--> bypass
@@ -93,9 +92,8 @@ struct FileState {
     // The sizes, as the index reads and changes them while it takes in records.
     [[nodiscard]] index::FileBounds bounds() noexcept REQUIRES(mutex());
     // Takes other participants' new records into the index. If `may_wait`, scattered pieces stay out until their
-    // neighbours are there. May throw std::bad_alloc; the next call finds the same records. It does not tell
-    // the listener. So the drainer drains after it, or wakes a drain thread if the planner wants one: other nodes may
-    // wait for the drain.
+    // neighbours are there. May throw std::bad_alloc; the next call finds the same records. It does not tell the
+    // listener: the drainer drains after it, or wakes a thread if the planner wants one, as other nodes may wait.
     void follow(bool may_wait = false) REQUIRES(mutex());
 
     // Offers the target to reads without the lock, or withdraws it. Call this after every change of what is staged.

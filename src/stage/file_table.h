@@ -1,7 +1,6 @@
 // The table of the files that are open in this process, by device and inode. All handles of the process on one file
 // share an entry and its StagedFile. An entry leaves the table with its last handle, but stays while the newest bytes
 // are in the log only. A file whose last writer is closing it can be attached again once that close has ended.
-//
 // Locks: `attach` holds `ProcessArea::opening()`, also while the target is opened for staging. `mutex_` guards the
 // table. It is held for short, and never while a target or the area is asked. Order: opening(), a file's writer_, the
 // mutex of DeferredCloses, mutex_, a file's mutex(). Thread-safety: every call from any thread. Fork: `lock_for_fork`
@@ -81,14 +80,12 @@ class FileTable {
     enum class Handle : std::uint8_t { kOneOfSeveral, kLastWriter, kProcessEnds };
     // Ends a handle's writing. kLastWriter: the caller finishes the file. kProcessEnds: it calls `await_process_end`.
     [[nodiscard]] Handle begin_close(const StagedFile& file, bool writable) noexcept;
-    // Begins the close of a file that several processes write together.
     void begin_shared_close(const StagedFile& file) noexcept;
     // The closing thread finishes the file from now on, not the thread that has begun the close.
     void hand_over(const StagedFile& file) noexcept;
     // The writing that `finish` ends. The last writer has begun its close.
     [[nodiscard]] std::shared_ptr<Writing> writing(const StagedFile& file) noexcept;
-    // Forgets one handle. `last_writer`: the file is finished. Returns true if nothing of this process uses it any
-    // more.
+    // Forgets one handle. `last_writer`: the file is finished. Returns true if this process uses it no more.
     bool end_handle(const std::shared_ptr<StagedFile>& file, bool last_writer) noexcept;
 
     [[nodiscard]] std::shared_ptr<StagedFile> find(const io::Identity& identity);

@@ -1,13 +1,10 @@
-// The writing of a file that a staging server stages for this process (docs/protocol.md).
-//
-// Every change goes to the server. Reads go there too, through the `reader`: the file's entry in the engine, whose
-// target is the file at the server. So all handles of this process see what it has written. After a failed close, the
-// reader keeps the failure and the connection.
-//
-// Ownership: shared by the FileTable and the program's file. Holds the reader, whose context outlives both.
-// Locks: each change holds `writer_`; after it come the locks of the reader.
-// Thread-safety: every call from any thread. Blocking: every call waits for the server, with patience. In a forked
-// child changes fail, and a commit or drain does nothing. Errors: those of io::ForwardedTarget.
+// The writing of a file that a staging server stages for this process (docs/protocol.md). Every change goes to the
+// server. Reads go there too, through the `reader`: the file's entry in the engine, whose target is the file at the
+// server. So all handles of this process see what it has written. After a failed close, the reader keeps the failure
+// and the connection. Ownership: shared by the FileTable and the program's file. Holds the reader, whose context
+// outlives both. Locks: each change holds `writer_`; after it come the locks of the reader. Thread-safety: every call
+// from any thread. Blocking: every call waits for the server, with patience. In a forked child changes fail, and a
+// commit or drain does nothing. Errors: those of io::ForwardedTarget.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +32,6 @@ class ForwardedWriting final : public Writing {
 
     Status write(std::span<const Part> parts, ByteClass byte_class);
     Status truncate(std::uint64_t size);
-    // See io::ForwardedTarget.
     void note_size(std::uint64_t size) noexcept;
     void withhold(const Status& why) noexcept { target_->withhold(why); }
     // Makes all earlier writes one consistent state (H5Fflush). With option flush=drain, also drains.

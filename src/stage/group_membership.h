@@ -1,15 +1,13 @@
 // This process's membership in the group of processes that write one file together on a node (group/group.h). One
 // process drains: it follows the logs of all before it plans, reads, commits or finishes. The others, followers
 // (index/followed_bytes.h), keep no index of their writes, follow all logs to read, and leave `commit`, `drain` and
-// `finish`.
-//
-// A follower writes to the target itself in three cases only. It does so beyond the committed end, where nothing has
-// ever been staged (`group::SharedTarget::first_unstaged`). With several nodes, it writes bytes that other nodes have
-// to find at once. It writes everything once the drainer has failed with on_error=through. The drainer may not know of
-// such a write when it makes the target longer, so it never cuts the target then. `StagedFile` owns this, which refers
-// to the state and to the log of the file. Every call takes the locks that it needs. The group's doorbell thread calls
-// `poll` only; all other calls come from the program's thread. `poll` and `collective_write_done` do not wait for the
-// target; all others may.
+// `finish`. A follower writes to the target itself in three cases only. It does so beyond the committed end, where
+// nothing has ever been staged (`group::SharedTarget::first_unstaged`). With several nodes, it writes bytes that other
+// nodes have to find at once. It writes everything once the drainer has failed with on_error=through. The drainer may
+// not know of such a write when it makes the target longer, so it never cuts the target then. `StagedFile` owns this,
+// which refers to the state and to the log of the file. Every call takes the locks that it needs. The group's doorbell
+// thread calls `poll` only; all other calls come from the program's thread. `poll` and `collective_write_done` do not
+// wait for the target; all others may.
 #pragma once
 
 #include <cstdint>

@@ -55,8 +55,7 @@ class Leftovers {
     // `open_here`: also if this process has attached it since.
     [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path, bool open_here = false);
 
-    // Waits, within option patience, until no process may write the file; else kUnsettled. Returns the user's text, or
-    // "".
+    // Waits, within option patience, until no process may write the file; else kUnsettled. The text is for the user.
     [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
     // A process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not in it.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);

@@ -20,8 +20,6 @@ log::Birth birth_of(io::File& target, const io::FileTraits& traits) {
 
 }   // namespace
 
-// ---- opening and stepping aside --------------------------------------------------------------------
-
 Status Lifecycle::may_be_opened() {
     const LockGuard lock(file_.mutex());
     if (file_.mode == FileMode::kFailed) return file_.outflow.state.failures.error();

@@ -43,12 +43,10 @@ class Lifecycle final : public Writing {
     Status open_for_writing(std::unique_ptr<io::File> target, ledger::LedgerSlot* slot,
                             std::optional<ledger::AsideReason> aside, io::FileTraits traits,
                             const std::function<Status()>& prepare);
-    // Has a passive file read from `target`, a file that a staging server stages. The arguments and errors are those of
-    // `open_for_writing`. The file stays passive.
+    // Has a passive file, which stays so, read from `target`, a staging server's file. Otherwise as `open_for_writing`.
     Status read_through(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, io::FileTraits traits,
                         const std::function<Status()>& prepare);
-    // Takes over the target's present size, of a file that is passive, or that another program changed behind the
-    // close.
+    // Takes over the target's present size, if the file is passive or another program changed it behind the close.
     Status refresh();
     // Stages a file that bypassed the log for the one reason that no option asked for staging (kDisabled). The staging
     // area is in use. Returns false if the file is shared, or has stepped aside for another reason too.

@@ -1,5 +1,4 @@
-// durability=node: a commit returns with its bytes on the device; the log keeps bytes until the target has them for
-// good.
+// durability=node: a commit returns with its bytes on the device; the log keeps them until the target is synced.
 #include <cerrno>
 
 #include "stage/commit_policy.h"

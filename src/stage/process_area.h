@@ -2,7 +2,6 @@
 // that the process lives, the pool of log segments, and the ledger. The first file that is opened for writing opens it.
 // If that fails, the reason is kept (`Obstacle`), and no file is staged. `leave` removes the directory, unless it holds
 // what recovery needs. A process that dies leaves all of it, unlocked.
-//
 // Locks: `opening()`, the engine's outermost, serialises opening the area, attaching files (file_table.h) and counting
 // files that are left alone. It is held while the area, or a target that is attached, is opened. `pool()` and
 // `ledger()` need it until a file is staged, and no lock from then on. `claims_mutex_` is innermost. Thread-safety:
@@ -68,9 +67,8 @@ class ProcessArea {
     // The name that the processes which share memory with this one have in common: option node, or the machine's boot.
     [[nodiscard]] std::string node_name() const;
     // Groups that each open a file together stage it for themselves. They would not see each other's bytes, and the
-    // last drain would win. So a node's drainer claims the file before it is written or emptied. kUnavailable with
-    // EBUSY: another process of this node, which the message names, has the claim. Others: unknown. Null: nothing is
-    // staged here.
+    // last drain would win. So a node's drainer claims the file before it is written or emptied. EBUSY: another process
+    // of this node, which the message names, has the claim. Others: unknown. Null: nothing is staged.
     [[nodiscard]] Result<std::unique_ptr<io::Claim>> claim(const io::Identity& identity) EXCLUDES(opening());
     // For a file that this process has closed, and may still write to: the claim ends with this object.
     void keep_claim(std::shared_ptr<io::Claim> claim) noexcept;

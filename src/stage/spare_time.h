@@ -37,8 +37,7 @@ class SpareTime {
         }
     }
 
-    // These bytes, too, can drain in the time left. The account holds at most the drain of `most_bytes`: the
-    // log holds no more.
+    // These bytes, too, can drain in the time left. The account holds at most the drain of `most_bytes`, the log size.
     [[nodiscard]] bool suffices_for(std::uint64_t bytes, std::uint64_t pace_ns, std::uint64_t most_bytes) noexcept {
         std::int64_t balance = balance_ns_.load(kRelaxed);
         const std::int64_t most = cost(most_bytes, pace_ns);

@@ -204,8 +204,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
     }
 }
 
-// Ready bytes below the committed end belong to the last commit, as newer ones are held. A counter, which the keeper
-// gets, has the exceptions.
+// Ready bytes below the committed end are the last commit's: newer ones are held. The keeper gets a count of others.
 Status StagedReader::copy_committed(CommitKeeper& keeper) {
     CopyPlan plan;
     {

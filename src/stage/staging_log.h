@@ -2,12 +2,10 @@
 // segments from the process's pool, waits for them, moves a few held bytes out of old ones, and gives back those that
 // hold nothing more. It owns the segment that a file to be shared takes before it has a log (`take_first_segment`);
 // `FileState::log` owns all others. Under the file's lock: a segment that a target write or a reader uses is pinned,
-// and is not released. Segments are released oldest first, and never the newest while the file is staged.
-//
-// When the mapping faults (log_fault.cc), the staged bytes drain and the file's mode becomes `kBypass`. If some of them
-// cannot be read back, the file stays staged, and writes bypass its log. Comments name the locks that the caller holds:
-// the writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may wait for the target, for
-// room, or for a device.
+// and is not released. Segments are released oldest first, and never the newest while the file is staged. When the
+// mapping faults (log_fault.cc), the staged bytes drain and the file's mode becomes `kBypass`. If some of them cannot
+// be read back, the file stays staged, and writes bypass its log. Comments name the locks that the caller holds: the
+// writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may block.
 #pragma once
 
 #include <atomic>
@@ -36,8 +34,7 @@ class StagingLog {
     // Why the log did not take a record.
     [[nodiscard]] Status failure() const;
     // A record could not be stored. Drains the staged bytes, and the target alone counts from then on. If that fails,
-    // the file stays staged, but takes nothing more. Ok if the program loses nothing; flush and close report losses.
-    // Writer's lock.
+    // the file stays staged, but takes no more. Ok if nothing is lost; flush and close report losses. Writer's lock.
     Status give_up();
     // Drains everything and gives the log back, so that the target alone tells the file's state. The writer's lock.
     Status drain_and_release();

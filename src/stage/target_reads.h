@@ -1,5 +1,4 @@
 // The reads of a target for one call of the program; several run at a time if the target makes them wait.
-//
 // The calling thread carries out requests, and so do drain threads that have nothing else to do; it waits only for
 // those that another thread has begun. So a busy drain delays no read. Ownership: the threads that work on it
 // share it. The caller owns the buffers, and keeps them until `wait` has returned. A request is one read of the target;

@@ -1,5 +1,4 @@
-// The writing of an open file by this process, as the engine sees it: from the open of the first writable handle to the
-// close of the last one.
+// The writing of an open file by this process, from the open of the first writable handle to the close of the last one.
 //
 //   Lifecycle           the file is staged here, or bypasses the log (stage/lifecycle.h)
 //   ForwardedWriting    a staging server stages the file (stage/forwarded_writing.h)

@@ -1,5 +1,4 @@
 // The undo journal of one rank: old bytes that a rank overwrote in a file of several nodes.
-//
 // docs/log-format.md, "The undo journal", is the specification; this is its only implementation. Encoders and decoders
 // are pure. `read_undo` checks everything that it reads: the file bounds all lengths, offsets plus lengths may not
 // overflow, and every header and payload has a checksum. It blocks on reads, and holds no payloads in memory.

@@ -1,12 +1,9 @@
 // Keeps the bytes that a file holds before a rank overwrites them, until the next commit (option nodes=consistent).
-//
 // Each rank of a file that several nodes write together has one journal. The first time that a rank overwrites bytes
 // after a commit, it copies those below the file's size at that commit into the journal. The file's size covers bytes
 // beyond. So the journals of all ranks can take the file back to that commit, whatever the target has received since.
-//
 // A commit takes two steps, with a meeting of all ranks between them. `prepare` says that this rank has written
 // everything, and `decide` that all ranks have. Bytes overwritten after `prepare` belong to the next epoch.
-//
 // Phases tell which of two ranks overwrote a byte first. The count rises when this rank enters a meeting of all ranks,
 // and again when it leaves. Every rank has the same meetings in the same order.
 //
@@ -84,8 +81,7 @@ class UndoJournal {
     std::uint64_t end_of_prepared_ = 0;     // offset of the first record after `prepare`
 };
 
-// Returns a target that preserves all bytes before it overwrites them or cuts them off. Calls `given_up` with the
-// number of bytes that it could not preserve.
+// Returns a target that preserves bytes before it overwrites or cuts them. Calls `given_up` with the number of others.
 using GivenUp = std::function<void(std::uint64_t bytes)>;
 [[nodiscard]] std::shared_ptr<io::File> make_guarded_file(std::shared_ptr<io::File> target,
                                                           std::shared_ptr<UndoJournal> journal, GivenUp given_up);
