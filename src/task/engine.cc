@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <system_error>
 #include <utility>
 
-#include "base/background_thread.h"
 #include "task/engine_core.h"
 
 namespace forebay::task {
@@ -39,19 +37,15 @@ Status call(const std::function<Status()>& run) noexcept {   // texts are short 
     }
 }
 
-std::jthread start_plain_thread(std::function<void()> serve) { return start_background_thread(std::move(serve)); }
-
 }   // namespace
 
-Engine::Core::Core(Limits limits) : limits_(std::move(limits)) {
-    limits_.threads_max = std::max<std::size_t>(1, limits_.threads_max);
-    if (!limits_.start_thread) limits_.start_thread = start_plain_thread;
+Engine::Core::Core(Limits limits) : budget_bytes_(limits.budget_bytes), crew_(std::move(limits), [this] { serve(); }) {
     sections_.emplace_back();
 }
 
 bool Engine::Core::fits_locked(const Task::Node& node) const noexcept {
     if (node.bytes == 0 || charged_ == 0) return true;
-    return running_bytes_ <= limits_.budget_bytes && node.bytes <= limits_.budget_bytes - running_bytes_;
+    return running_bytes_ <= budget_bytes_ && node.bytes <= budget_bytes_ - running_bytes_;
 }
 
 bool Engine::Core::must_hold_back_locked(const Task::Node& node) const noexcept {
@@ -88,7 +82,7 @@ void Engine::Core::run(NodePtr node, std::unique_lock<std::mutex>& lock) {
     running_bytes_ -= node->bytes;
     charged_ -= node->bytes > 0 ? 1 : 0;
     end_locked(*node, State::kDone, ended);
-    if (threads_.empty()) summon_locked();   // the caller may not take another task
+    if (crew_.empty()) summon_locked();   // the caller may not take another task
     ended.nodes.erase(node->place);
     if (ended.nodes.empty()) return;
     lock.unlock();
@@ -97,63 +91,21 @@ void Engine::Core::run(NodePtr node, std::unique_lock<std::mutex>& lock) {
 }
 
 void Engine::Core::serve() {
-    std::unique_lock lock(mutex_);   // start_thread_locked counted this thread as looking
-    for (;;) {
-        NodePtr node = take_locked();
-        --looking_;
-        if (node) {
-            summon_locked();
+    std::unique_lock lock(mutex_);
+    do {
+        while (NodePtr node = take_locked()) {
+            crew_.begin_task(takeable_locked());
             run(std::move(node), lock);
-            ++looking_;
-            continue;
+            crew_.end_task();
         }
-        ++asleep_;
-        const auto called = [this] { return summonses_ > 0 || stopping_; };
-        if (limits_.idle_max == std::chrono::milliseconds::max()) ready_.wait(lock, called);
-        else if (!ready_.wait_for(lock, limits_.idle_max, called)) return leave_locked();
-        if (summonses_ == 0) return;
-        --summonses_;
-    }
+    } while (crew_.await_summons(lock));
 }
 
-// Ends an idle thread. The next start of a thread, or the destructor, joins it.
-void Engine::Core::leave_locked() {
-    --asleep_;
-    const auto self = std::ranges::find(threads_, std::this_thread::get_id(), &std::jthread::get_id);
-    left_.push_back(std::move(*self));   // start_thread_locked reserved the space
-    threads_.erase(self);
-}
-
-// Wakes or starts a thread for each task that may begin.
+// Wakes or starts a thread for each task that may begin. Without threads, wakes the callers of `wait`.
 void Engine::Core::summon_locked() {
-    while (looking_ < takeable_locked()) {
-        if (asleep_ > 0) {
-            --asleep_;
-            ++summonses_;
-            ++looking_;
-            ready_.notify_one();
-        } else if (!start_thread_locked()) {
-            break;
-        }
-    }
-    if (threads_.empty() && waiters_ > 0 && takeable_locked() > 0) ended_.notify_all();
-}
-
-bool Engine::Core::start_thread_locked() {
-    if (stopping_ || threads_.size() >= limits_.threads_max) return false;
-    try {
-        for (std::jthread& thread : left_) thread.join();   // they take no lock by now
-        left_.clear();
-        threads_.reserve(threads_.size() + 1);   // reserve first: a thread that cannot be kept must not start
-        left_.reserve(threads_.size() + 1);
-        threads_.push_back(limits_.start_thread([this] { serve(); }));
-    } catch (const std::system_error&) {
-        return false;
-    } catch (const std::bad_alloc&) {
-        return false;
-    }
-    ++looking_;
-    return true;
+    const std::size_t takeable = takeable_locked();
+    crew_.summon(takeable);
+    if (crew_.empty() && waiters_ > 0 && takeable > 0) ended_.notify_all();
 }
 
 bool Engine::Core::called_by_task_locked() const noexcept {
@@ -163,14 +115,11 @@ bool Engine::Core::called_by_task_locked() const noexcept {
 
 void Engine::Core::begin_stop() {
     Ended ended;
-    {
-        const std::lock_guard lock(mutex_);
-        stopping_ = true;
-        for (Nodes* list : {&scheduled_, &held_back_})
-            while (!list->empty()) mark_ended_locked(*list->front(), State::kCanceled);
-        settle_locked(ended);
-    }
-    ready_.notify_all();
+    const std::lock_guard lock(mutex_);
+    crew_.stop();
+    for (Nodes* list : {&scheduled_, &held_back_})
+        while (!list->empty()) mark_ended_locked(*list->front(), State::kCanceled);
+    settle_locked(ended);
 }
 
 bool Engine::Core::stop(std::chrono::steady_clock::time_point until) {
@@ -184,24 +133,17 @@ bool Engine::Core::stop(std::chrono::steady_clock::time_point until) {
 
 bool Engine::Core::assist() {
     const std::lock_guard lock(mutex_);
-    const std::size_t takeable = stopping_ ? 0 : takeable_locked();
-    if (asleep_ == 0 && looking_ < takeable && threads_.size() >= limits_.threads_max) {
-        ++limits_.threads_max;
-        summon_locked();
-    }
+    const std::size_t takeable = crew_.stopping() ? 0 : takeable_locked();
+    crew_.assist(takeable);
     return takeable > 0;
 }
 
 void Engine::Core::allow(std::size_t threads) {
     const std::lock_guard lock(mutex_);
-    limits_.threads_max = std::max(limits_.threads_max, threads);
+    crew_.allow(threads);
 }
 
-Engine::Core::~Core() {
-    begin_stop();
-    for (auto* threads : {&left_, &threads_})
-        for (std::jthread& thread : *threads) thread.join();   // tasks that become free to run are canceled
-}
+Engine::Core::~Core() { begin_stop(); }   // the crew waits for its threads; tasks that become free to run are canceled
 
 Submitted Engine::Core::submit(Request request) {
     Ended ended;
@@ -225,7 +167,7 @@ Submitted Engine::Core::submit(Request request) {
     open_sections_locked();
     settle_locked(ended);
     summon_locked();
-    return {Task(node), Status::ok(), !threads_.empty()};
+    return {Task(node), Status::ok(), !crew_.empty()};
 }
 
 bool Engine::Core::cancel(Task::Node& node) {
@@ -254,7 +196,7 @@ Status Engine::Core::wait(Task::Node* awaited) {
     ++waiters;
     ++waiters_;
     while (!over()) {
-        NodePtr node = threads_.empty() ? take_locked() : nullptr;
+        NodePtr node = crew_.empty() ? take_locked() : nullptr;
         if (node) run(std::move(node), lock);
         else ended_.wait(lock);
     }

@@ -1,15 +1,16 @@
-// The state of an engine: its tasks, sections, byte budget and threads. Internal to engine_graph.cc, which keeps the
-// graph and propagates the end of a task, and to engine.cc, which runs tasks and implements the engine's calls. Only
-// `wait`, `stop` and the destructor block. `mutex_` guards all members; callers of `…_locked` functions hold it.
+// The state of an engine: its tasks, sections and byte budget, and the crew of threads that runs the tasks. Internal to
+// engine_graph.cc, which keeps the graph and propagates the end of a task, and to engine.cc, which runs tasks and
+// implements the engine's calls. Only `wait`, `stop` and the destructor block. `mutex_` guards all members, the crew
+// included; callers of `…_locked` functions hold it.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <vector>
 
 #include "task/task_node.h"
+#include "task/thread_crew.h"
 
 namespace forebay::task {
 
@@ -42,7 +43,6 @@ class Engine::Core {
 
   private:
     void serve();
-    void leave_locked();
     void begin_stop();
 
     static void wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wait wait);
@@ -62,12 +62,10 @@ class Engine::Core {
     [[nodiscard]] NodePtr take_locked();
     void run(NodePtr node, std::unique_lock<std::mutex>& lock);
     void summon_locked();
-    bool start_thread_locked();
     [[nodiscard]] bool called_by_task_locked() const noexcept;
 
-    Limits limits_;
+    const std::uint64_t budget_bytes_;
     std::mutex mutex_;
-    std::condition_variable ready_;   // a summons was given, or the engine stops
     std::condition_variable ended_;   // an awaited task has ended, or a waiting thread may run a task
 
     // Each task that has not ended is in one of these lists. `held_back_` waits for the byte budget.
@@ -77,14 +75,8 @@ class Engine::Core {
     std::uint64_t running_bytes_ = 0;
     std::size_t charged_ = 0;   // running tasks with bytes
     std::size_t unfinished_ = 0;
-
-    bool stopping_ = false;       // no thread starts, and no task is scheduled
-    std::size_t asleep_ = 0;      // threads without a summons
-    std::size_t summonses_ = 0;   // given, and not yet followed
-    std::size_t looking_ = 0;     // threads that will look for a task before they sleep
     std::size_t waiters_ = 0, all_waiters_ = 0;
-    std::vector<std::jthread> threads_;
-    std::vector<std::jthread> left_;   // threads that have ended or are about to
+    ThreadCrew crew_;   // the last member: its destructor waits for threads, which use the others
 };
 
 }   // namespace forebay::task

@@ -54,7 +54,7 @@ void Engine::Core::link_locked(Task::Node& node, const Request& request) {
 }
 
 void Engine::Core::schedule_locked(Task::Node& node) {
-    if (stopping_) {
+    if (crew_.stopping()) {
         mark_ended_locked(node, State::kCanceled);
         return;
     }

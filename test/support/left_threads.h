@@ -11,7 +11,7 @@ inline bool left_on_purpose = false;
 
 #if defined(FOREBAY_SANITIZES_THREAD)
 extern "C" __attribute__((visibility("default"), used)) inline const char* __tsan_default_suppressions() {
-    return "thread:forebay::task::Engine::Core::start_thread_locked\n";
+    return "thread:forebay::task::ThreadCrew::start_thread\n";
 }
 #endif
 #if defined(FOREBAY_SANITIZES_ADDRESS)
