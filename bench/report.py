@@ -14,8 +14,8 @@ from figures import Figure, Result
 
 BEGIN = "<!-- begin: written by bench/run -->"
 END = "<!-- end: written by bench/run -->"
-# The divisor of the ratio is native, or the value in brackets.
-HEADINGS = ["measured", "native", "forebay", "forebay ÷ native", "target", ""]
+# The base of the ratio is native, or what the parentheses beside its value name.
+HEADINGS = ["measured", "base: native, or as named", "forebay", "forebay ÷ base", "limit", ""]
 DELIMITERS = ["---", "---", "---:", "---:", "---:", "---", "---"]
 
 
@@ -118,7 +118,7 @@ def write_json(path: Path, command: str, facts: dict[str, str], results: list[Re
 
 
 def write_page(path: Path, command: str, facts: dict[str, str], results: list[Result]) -> None:
-    """Replaces the table between the markers of the page. The table has all figures with a target."""
+    """Replaces the table between the markers of the page. The table has all figures with a limit."""
     rows = [
         (result.name, result.repetitions, _target_cells(_page_cells(figure)))
         for result in results
@@ -140,7 +140,7 @@ def replace_table(path: Path, command: str, facts: dict[str, str], rows: list[tu
         "",
         _wrapped(f"`{command}`: {shown}."),
         "",
-        _row(["case (runs)", *HEADINGS[:3], "forebay ÷ native (target)"]),
+        _row(["case (runs)", *HEADINGS[:3], "forebay ÷ base (limit)"]),
     ]
     lines.append(_row(DELIMITERS[:5]))
     last = None
@@ -179,5 +179,5 @@ def _page_cells(figure: Figure) -> list[str]:
 
 
 def _target_cells(cells: list[str]) -> list[str]:
-    """Returns the ratio, its target and the verdict, in one cell."""
+    """Returns the ratio, its limit and the verdict, in one cell."""
     return [*cells[:3], f"{cells[3]} ({cells[4]}, {cells[5]})"]

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/attempt.h"
-#include "cache/replica_reader.h"
+#include "cache/attached_replica.h"
 #include "cache/small_copy.h"
 #include "io/process_lock.h"
 
@@ -15,17 +15,15 @@ Status refuse_writing(const std::string& name) {
     return {Code::kUnsupported, "a file that is read through the cache cannot be written: " + name};
 }
 
-Status refuse_uncached(const std::string& name) { return {Code::kUnsupported, name + " has no replica"}; }
-
 }   // namespace
 
 CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<Replica> replica, task::Engine& tasks,
                        const CachePolicy& policy, std::shared_ptr<Peers> peers)
     : ForwardingFile(source),
       counters_(std::make_shared<CacheCounters>()),
-      reader_(std::make_unique<ReplicaReader>(std::make_shared<CachedFileState>(
+      made_(std::make_unique<AttachedReplica>(std::make_shared<CachedFileState>(
           std::move(source), std::move(replica), tasks, policy, std::move(peers), counters_))),
-      live_(reader_.get()),
+      attached_(made_.get()),
       forks_(io::forks_so_far()) {}
 
 CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedTrial> trial, task::Engine& tasks,
@@ -44,7 +42,7 @@ CachedFile::CachedFile(std::shared_ptr<io::File> source, std::shared_ptr<SharedT
 CachedFile::~CachedFile() { close(); }
 
 void CachedFile::close() {
-    if (ReplicaReader* const reader = live()) reader->close();
+    if (AttachedReplica* const replica = attached()) replica->close();
 }
 
 // ---- on trial --------------------------------------------------------------------------------------
@@ -56,9 +54,8 @@ void CachedFile::read_by(std::unique_ptr<SmallCopy> copy) noexcept {
 
 // The thread whose read shows that caching pays makes the replica. Other threads read on.
 Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableBytes into) {
-    if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_ &&
-        attach(Cause::kThere))
-        return reader_->read(offset, into);
+    if (early_.load(std::memory_order_relaxed) && early_.exchange(false) && io::forks_so_far() == forks_)
+        if (AttachedReplica* const replica = attach(Cause::kThere)) return replica->reader().read(offset, into);
     if (small_ != nullptr)
         if (const auto got = small_->read(*source_, *counters_, offset, into)) return *got;
     const std::uint64_t begin_ns = steady_ns_();
@@ -76,130 +73,49 @@ Result<std::size_t> CachedFile::read_on_trial(std::uint64_t offset, io::MutableB
     return got;
 }
 
-bool CachedFile::attach(Cause cause) noexcept {
+AttachedReplica* CachedFile::attach(Cause cause) noexcept {
     std::unique_lock lock(attaching_, std::defer_lock);
     if (cause == Cause::kWanted) lock.lock();
-    else if (!lock.try_lock()) return false;   // another thread attaches
-    if (live() != nullptr) return true;
-    Attached made{.replica = nullptr, .why = Aside::kFault};
+    else if (!lock.try_lock()) return nullptr;   // another thread attaches
+    if (AttachedReplica* const replica = attached()) return replica;
+    Opened opened{.replica = nullptr, .why = Aside::kFault};
     const Status done = attempt([&] {
-        made = attach_(cause);
-        if (made.replica == nullptr) return;
-        reader_ = std::make_unique<ReplicaReader>(std::make_shared<CachedFileState>(
-            source_, std::move(made.replica), *tasks_, made.policy, std::move(made.peers), counters_));
+        opened = attach_(cause);
+        if (opened.replica == nullptr) return;
+        made_ = std::make_unique<AttachedReplica>(std::make_shared<CachedFileState>(
+            source_, std::move(opened.replica), *tasks_, opened.policy, std::move(opened.peers), counters_));
     });
-    if (done && reader_ != nullptr) {
+    if (done && made_ != nullptr) {
         counters_->settle(Aside::kNone);
-        live_.store(reader_.get(), std::memory_order_release);
-        return true;
+        attached_.store(made_.get(), std::memory_order_release);
+        return made_.get();
     }
-    counters_->settle(done ? made.why : Aside::kFault);
-    if (made.why != Aside::kYoung && made.why != Aside::kOnce) refused_.store(true, std::memory_order_relaxed);
-    return false;
+    counters_->settle(done ? opened.why : Aside::kFault);
+    if (opened.why != Aside::kYoung && opened.why != Aside::kOnce) refused_.store(true, std::memory_order_relaxed);
+    return nullptr;
 }
 
-bool CachedFile::ensure_cached() noexcept {
-    if (live() != nullptr) return true;
-    return io::forks_so_far() == forks_ && attach(Cause::kWanted);
+AttachedReplica* CachedFile::attach() noexcept {
+    AttachedReplica* const now = attached();
+    return now != nullptr || io::forks_so_far() != forks_ ? now : attach(Cause::kWanted);
 }
 
 // ---- calls -----------------------------------------------------------------------------------------
 
 Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
-    if (ReplicaReader* const reader = live()) return reader->read(offset, into);
+    if (AttachedReplica* const replica = attached()) return replica->reader().read(offset, into);
     return read_on_trial(offset, into);
 }
 
 Result<std::uint64_t> CachedFile::size() {
-    const auto known = live() == nullptr && small_ != nullptr ? small_->size() : std::nullopt;
+    const auto known = attached() == nullptr && small_ != nullptr ? small_->size() : std::nullopt;
     return known ? Result<std::uint64_t>(*known) : ForwardingFile::size();
 }
 
-Result<std::size_t> CachedFile::read_version(std::uint64_t offset, io::MutableBytes into) {
-    return ensure_cached() ? reader_->read_version(offset, into) : refuse_uncached(name());
-}
-bool CachedFile::unusable() const noexcept {
-    const ReplicaReader* const reader = live();
-    return reader != nullptr && reader->state().replica->unusable();
-}
-std::shared_ptr<Replica> CachedFile::replica_to_keep() const {
-    const ReplicaReader* const reader = live();
-    return reader != nullptr && reader->state().policy.outlives_close ? reader->state().replica : nullptr;
-}
-std::string CachedFile::replica_label() const {
-    const ReplicaReader* const reader = live();
-    return reader != nullptr ? reader->state().replica->label() : std::string();
-}
-
-Result<CachedFile::Exposed> CachedFile::expose() const {
-    Exposed exposed{replica_to_keep(), nullptr, nullptr};
-    if (exposed.replica == nullptr) return refuse_uncached(name());
-    auto bytes = exposed.replica->map_bytes();
-    if (!bytes) return bytes.status();
-    exposed.bytes = std::move(bytes).value();
-    exposed.guard = std::make_unique<io::Replaceable>(exposed.bytes->bytes());
-    return exposed;
-}
-
-void CachedFile::set_pinned(bool pinned) noexcept {
-    if (ensure_cached()) reader_->state().replica->set_pinned(pinned);
-}
-
-Result<std::uint64_t> CachedFile::evict() {
-    if (live() == nullptr) return std::uint64_t{0};
-    const std::shared_ptr<Replica>& replica = reader_->state().replica;
-    std::uint64_t bytes = 0;
-    for (std::uint64_t unit = 0; unit < replica->units(); ++unit) {
-        if (!replica->has_any(unit)) continue;
-        const auto claim = Replica::claim(replica, unit);
-        if (!claim) continue;
-        const auto evicted = replica->evict(*claim);
-        if (!evicted) return evicted.status();
-        bytes += evicted.value();
-    }
-    return bytes;
-}
-
-const Version& CachedFile::version() const noexcept { return reader_->state().replica->source(); }
-bool CachedFile::join(std::shared_ptr<Peers> peers) noexcept {
-    ReplicaReader* const reader = live();
-    return reader != nullptr && reader->join(std::move(peers));
-}
-void CachedFile::part() noexcept {
-    if (ReplicaReader* const reader = live()) reader->state().peers.part();
-}
-bool CachedFile::has_peers() const noexcept {
-    const ReplicaReader* const reader = live();
-    return reader != nullptr && (reader->state().peers.has_servers() || reader->state().peers.has_joined());
-}
-
 void CachedFile::look_again() {
-    if (ReplicaReader* const reader = live()) reader->state().version.look_again();
+    if (AttachedReplica* const replica = attached()) replica->look_again();
     else if (small_ != nullptr) small_->look_again(*source_, *counters_);
 }
-Status CachedFile::prefetch(std::span<const ByteRange> ranges) {
-    if (!ensure_cached()) return refuse_uncached(name());
-    Status outcome;
-    const Status enough = attempt([&] {
-        outcome = reader_->prefetcher().prefetch(ranges, Prefetcher::Order::kOfReads);
-    });
-    return enough ? outcome : enough;
-}
-void CachedFile::prefetch_all() noexcept {
-    if (ensure_cached()) (void)attempt([&] { reader_->prefetcher().prefetch_all(); });
-}
-std::uint64_t CachedFile::prefetch_left() const {
-    const ReplicaReader* const reader = live();
-    return reader != nullptr ? reader->prefetcher().left() : 0;
-}
-std::uint64_t CachedFile::unread_bytes() const noexcept {
-    const ReplicaReader* const reader = live();
-    return reader != nullptr ? reader->state().unread.bytes() : 0;
-}
-void CachedFile::cancel_prefetch() {
-    if (ReplicaReader* const reader = live()) reader->prefetcher().cancel();
-}
-
 Status CachedFile::write_at(std::uint64_t, io::Bytes) { return refuse_writing(name()); }
 Status CachedFile::write_gather_at(std::uint64_t, std::span<const io::Bytes>) { return refuse_writing(name()); }
 Status CachedFile::resize(std::uint64_t) { return refuse_writing(name()); }
@@ -210,7 +126,7 @@ const CacheCounters& CachedFile::counters() const noexcept { return *counters_; 
 void CachedFile::count_into(area::ReadTally& tally) noexcept { counters_->count_into(tally); }
 
 void CachedFile::await_stored() {
-    if (ReplicaReader* const reader = live()) reader->state().budget.await();
+    if (AttachedReplica* const replica = attached()) replica->await_stored();
 }
 
 }   // namespace forebay::cache

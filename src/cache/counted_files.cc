@@ -4,6 +4,7 @@
 
 #include "area/run_tally.h"
 #include "base/attempt.h"
+#include "cache/attached_replica.h"
 
 namespace forebay::cache {
 
@@ -25,7 +26,7 @@ void add_counters(const CachedFile& file, CacheTotals& totals) noexcept {
     totals.missed_bytes += counters.missed_bytes.load(std::memory_order_relaxed);
     totals.fetched_bytes += counters.fetched_bytes.load(std::memory_order_relaxed);
     totals.stored_bytes += counters.stored_bytes.load(std::memory_order_relaxed);
-    totals.unread_bytes += file.unread_bytes();
+    if (const AttachedReplica* const attached = file.attached()) totals.unread_bytes += attached->unread_bytes();
     totals.remote_bytes += counters.remote_bytes.load(std::memory_order_relaxed);
     totals.remote_ns += counters.remote_ns.load(std::memory_order_relaxed);
     totals.late_answers += counters.late_answers.load(std::memory_order_relaxed);
@@ -53,7 +54,8 @@ void CountedFiles::note_closed(const CachedFile& file) noexcept {
     const std::lock_guard lock(mutex_);
     add_counters(file, totals_);
     // A file that was not on trial has already counted its reason in the tally.
-    if (const Aside why = file.counters().aside.load(); file.on_trial() && why != Aside::kNone && tally_ != nullptr)
+    if (const Aside why = file.counters().aside.load();
+        file.attached() == nullptr && why != Aside::kNone && tally_ != nullptr)
         tally_->aside[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
     (void)attempt([&] {
         CacheTotals& own = totals_of_path(by_path_, file.name());

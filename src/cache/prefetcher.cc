@@ -25,7 +25,11 @@ Prefetcher::Prefetcher(std::shared_ptr<CachedFileState> file, std::shared_ptr<So
                        std::shared_ptr<UnitReplacement> replacement) noexcept
     : file_(std::move(file)), fetcher_(std::move(fetcher)), replacement_(std::move(replacement)) {}
 
-Status Prefetcher::prefetch(std::span<const ByteRange> ranges, Order order) {
+Status Prefetcher::prefetch(std::span<const ByteRange> ranges) noexcept {
+    return attempt([&] { return add(ranges, Order::kOfReads); });
+}
+
+Status Prefetcher::add(std::span<const ByteRange> ranges, Order order) {
     if (file_->admission.is_forked()) return {Code::kUnavailable, "a forked child does not prefetch"};
     const std::uint64_t size = file_->size();
     if (ranges.size() == 1 && ranges[0].begin == 0 && ranges[0].end >= size) order = Order::kOfFile;
@@ -54,13 +58,13 @@ Status Prefetcher::prefetch(std::span<const ByteRange> ranges, Order order) {
     return Status::ok();
 }
 
-void Prefetcher::prefetch_all() {
+void Prefetcher::prefetch_all() noexcept {
     all_once_old_.store(!file_->admission.stores() && file_->admission.is_young());
     if (all_once_old_.load()) return;
     const std::uint64_t size = file_->size();
     const std::uint64_t first = std::min(size, file_->peers.first_byte());
     const std::array<ByteRange, 2> whole{{{first, size}, {0, first}}};   // nodes begin at different places
-    (void)prefetch(whole, Order::kOfFile);                               // the rest is fetched on request
+    (void)attempt([&] { return add(whole, Order::kOfFile); });           // the rest is fetched on request
 }
 
 std::vector<ByteRange> Prefetcher::share_of(Peers& peers, std::span<const ByteRange> ranges) {

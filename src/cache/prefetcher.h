@@ -32,15 +32,16 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
     Prefetcher(std::shared_ptr<CachedFileState> file, std::shared_ptr<SourceFetcher> fetcher,
                std::shared_ptr<UnitReplacement> replacement) noexcept;
 
-    // The order that a queued range gives of the program's reads.
-    enum class Order : std::uint8_t {
-        kOfReads,   // the program reads the ranges in this order
-        kOfFile,    // unknown
-    };
-    // See PrefetchRequests. May throw std::bad_alloc.
-    [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges, Order order);
-    void prefetch_all();
+    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait. Once the cache is
+    // full, bytes are fetched into memory, unless the only range is the whole file. With peers that this thread may
+    // ask, the node fetches only the parts of its home. kNoSpace: the queue is full, and no range was added.
+    // kUnavailable: in a forked child, or without memory.
+    [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges) noexcept;
+    // Prefetches the whole file: now, or at the first read once the file is old enough to be stored.
+    void prefetch_all() noexcept;
+    // Bytes that are queued, being fetched, or fetched and not stored. 0 once the cache is full.
     [[nodiscard]] std::uint64_t left() const;
+    // Also drops bytes that were fetched into memory.
     void cancel();
 
     // True if the whole file is to be prefetched once it is old enough.
@@ -51,6 +52,11 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
     void resume() noexcept;
 
   private:
+    // The order that a queued range gives of the program's reads.
+    enum class Order : std::uint8_t {
+        kOfReads,   // the program reads the ranges in this order
+        kOfFile,    // unknown
+    };
     struct Wanted {
         ByteRange range;
         Order order = Order::kOfReads;
@@ -63,6 +69,7 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
         ByteRange fetched{};   // into `room`: the piece, or whole blocks
         AheadBuffer::Room room;
     };
+    [[nodiscard]] Status add(std::span<const ByteRange> ranges, Order order);
     [[nodiscard]] std::vector<ByteRange> share_of(Peers& peers, std::span<const ByteRange> ranges);
     void start_prefetchers();
     bool prefetch_one();

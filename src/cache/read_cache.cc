@@ -13,6 +13,7 @@
 #include "area/staging_area.h"
 #include "base/attempt.h"
 #include "base/clock.h"
+#include "cache/attached_replica.h"
 #include "cache/replica_files.h"
 #include "io/path.h"
 #include "io/posix_file.h"
@@ -78,11 +79,11 @@ ReadCache::ReadCache(const Options& options, OpenArea open_area, Manner manner)
 ReadCache::~ReadCache() { leave_replicas(); }
 
 // `make`: make a replica if there is none of this version. Error: of the staging area, or of this replica.
-Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io::File& source,
-                                                     const io::FileTraits& traits, bool make) {
+Result<CachedFile::Opened> ReadCache::open_replica(const Version& version, io::File& source,
+                                                   const io::FileTraits& traits, bool make) {
     if (const Status opened = store_.open(); !opened) {
         if (!ProcessStore::passes(opened)) return opened;
-        return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
+        return CachedFile::Opened{.replica = nullptr, .why = Aside::kFull};
     }
     Keeping keeping{.path = io::complete_path(source.name()),
                     .permanent = is_permanent() && traits.sure_versions,
@@ -90,15 +91,15 @@ Result<CachedFile::Attached> ReadCache::open_replica(const Version& version, io:
                     .make = make};
     if (!keeping.permanent && traits.sure_versions) keeping.parent = area::parent_of_worker();
     auto replica = Result<std::shared_ptr<Replica>>(kept_.take(version));
-    if (replica.value() != nullptr) replica.value()->note_opened(realtime_ns());
+    if (replica.value() != nullptr) replica.value()->use().note_opened(realtime_ns());
     else replica = store_.store().replica(version, keeping);
     const Status& problem = replica.status();
-    if (!make && problem.sys_errno() == ESTALE) return CachedFile::Attached{.replica = nullptr, .why = Aside::kOnce};
-    if (problem.sys_errno() == EBUSY) return CachedFile::Attached{.replica = nullptr, .why = Aside::kChanged};
+    if (!make && problem.sys_errno() == ESTALE) return CachedFile::Opened{.replica = nullptr, .why = Aside::kOnce};
+    if (problem.sys_errno() == EBUSY) return CachedFile::Opened{.replica = nullptr, .why = Aside::kChanged};
     if (problem.code() == Code::kNoSpace || problem.sys_errno() == EMFILE)
-        return CachedFile::Attached{.replica = nullptr, .why = Aside::kFull};
+        return CachedFile::Opened{.replica = nullptr, .why = Aside::kFull};
     FOREBAY_TRY(problem);
-    CachedFile::Attached opened{.replica = std::move(replica).value(), .policy = policy_for(traits)};
+    CachedFile::Opened opened{.replica = std::move(replica).value(), .policy = policy_for(traits)};
     if (find_peers_ != nullptr)
         opened.peers = find_peers_({opened.replica->source(), io::complete_path(source.name()),
                                     opened.replica->label()});
@@ -218,10 +219,10 @@ std::shared_ptr<SharedTrial> ReadCache::trial_of(const Version& version) {
 }
 
 // Attaches a replica to a file on trial. Gives no warning: the user has not asked for a cache.
-CachedFile::Attached ReadCache::attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
-                                       CachedFile::Cause cause) {
+CachedFile::Opened ReadCache::attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
+                                     CachedFile::Cause cause) {
     const bool wanted = cause == CachedFile::Cause::kWanted;
-    CachedFile::Attached none{.replica = nullptr, .why = Aside::kFault};
+    CachedFile::Opened none{.replica = nullptr, .why = Aside::kFault};
     const auto identity = source->identity();
     const auto state = source->state(io::File::Ask::kOfServer);
     if (!identity || !state) return none;
@@ -265,7 +266,7 @@ void ReadCache::prefetch_opened(CachedFile& file) noexcept {
         const std::lock_guard lock(mutex_);
         wanted = identity && std::ranges::find(written_, identity.value()) != written_.end();
     }
-    if (wanted) file.prefetch_all();
+    if (AttachedReplica* const attached = wanted ? file.attach() : nullptr) attached->prefetcher().prefetch_all();
 }
 
 void ReadCache::opened_again(CachedFile& file) noexcept {
@@ -299,7 +300,8 @@ std::shared_ptr<CachedFile> ReadCache::open(const std::shared_ptr<io::File>& sou
 }
 
 void ReadCache::note_closed(const CachedFile& file) noexcept {
-    if (!manner_.for_others) kept_.keep(file.replica_to_keep());
+    const AttachedReplica* const attached = file.attached();
+    if (attached != nullptr && !manner_.for_others) kept_.keep(attached->replica_to_keep());
     counted_.note_closed(file);
 }
 

@@ -89,10 +89,10 @@ class ReadCache {
                                                           const io::FileTraits& traits,
                                                           std::shared_ptr<SharedTrial> trial);
     [[nodiscard]] std::unique_ptr<SmallCopy> small_copy_of(const Version& version, const io::FileTraits& traits);
-    [[nodiscard]] Result<CachedFile::Attached> open_replica(const Version& version, io::File& source,
-                                                            const io::FileTraits& traits, bool make);
-    [[nodiscard]] CachedFile::Attached attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
-                                              CachedFile::Cause cause);
+    [[nodiscard]] Result<CachedFile::Opened> open_replica(const Version& version, io::File& source,
+                                                          const io::FileTraits& traits, bool make);
+    [[nodiscard]] CachedFile::Opened attach(const std::shared_ptr<io::File>& source, const io::FileTraits& traits,
+                                            CachedFile::Cause cause);
     [[nodiscard]] std::shared_ptr<SharedTrial> trial_of(const Version& version);
     [[nodiscard]] bool has_replica(const io::Identity& identity) const;
     [[nodiscard]] bool asked() const noexcept { return options_.read_cache == ReadCacheMode::kOn; }

@@ -8,7 +8,6 @@
 
 #include "base/attempt.h"
 #include "cache/replica_files.h"
-#include "io/process_lock.h"
 
 namespace forebay::cache {
 
@@ -28,22 +27,13 @@ Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File
       map_(map),
       source_(map.header().source),
       account_(std::move(account)),
-      forks_(io::forks_so_far()) {
+      use_(*folder_, map_) {
     if (const io::Identity& own = parts_.first_identity(); own != io::Identity{})
         label_ = fmt::format("/{}/{:x}-{:x}", area::to_text(map_.header().boot_id), own.device, own.inode);
 }
 
-// A forked child does not own the number. Without the folder's lock the number's file stays, without meaning.
 Replica::~Replica() {
-    if (number_ == 0 || inherited()) return;
-    const bool temporal = !lost() && (map_.header().flags.load() & kPermanent) == 0;
-    (void)attempt([&] {
-        const auto locked = folder_->lock(io::Directory::Patience::kTry);
-        if (locked) (void)folder_->remove_file(owner_file(number_));
-        number_lock_.reset();
-    });
-    number_lock_.reset();
-    if (temporal) account_->temporal_closed();
+    if (use_.end() && !lost() && (map_.header().flags.load() & kPermanent) == 0) account_->temporal_closed();
 }
 
 Result<std::unique_ptr<io::File>> Replica::open_bytes(std::uint32_t device) const {
@@ -132,25 +122,7 @@ std::uint64_t Replica::end_of_gap(std::uint64_t offset, std::uint64_t end) const
 }
 
 std::optional<Replica::Claim> Replica::claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit) {
-    Replica& self = *replica;
-    if (self.inherited()) return std::nullopt;
-    std::uint32_t owner = 0;
-    if (self.map_.owners().claim(unit, self.number_, owner)) return Claim(replica, unit);
-    if (owner == self.number_) return std::nullopt;   // another thread
-    if (self.take_over(unit, owner)) return Claim(replica, unit);
-    return std::nullopt;
-}
-
-// Under the folder's lock no process can take the dead one's number. Does not wait: the unit is requested again.
-bool Replica::take_over(std::uint64_t unit, std::uint32_t dead) {
-    const std::string name = owner_file(dead);
-    const auto is_dead = [&] {
-        const auto holder = folder_->holder_of(name);
-        return holder && holder.value() == io::Holder::kNobody;
-    };
-    if (!is_dead()) return false;
-    const auto locked = folder_->lock(io::Directory::Patience::kTry);
-    return locked && is_dead() && map_.owners().take_over(unit, dead, number_);
+    return replica->use_.claim(unit) ? std::optional<Claim>(std::in_place, replica, unit) : std::nullopt;
 }
 
 void Replica::uncount(std::uint64_t bytes, std::uint32_t device) noexcept {
@@ -264,19 +236,20 @@ Result<std::uint64_t> Replica::evict(const Claim& claim) {
     return bytes;
 }
 
-bool Replica::has_other_users() const noexcept {
-    bool others = true;
-    (void)attempt([&] {
-        const auto names = folder_->list();
-        if (!names) return;
-        const std::string own = owner_file(number_);
-        others = std::ranges::any_of(names.value(), [&](const std::string& name) {
-            if (!name.starts_with(kOwnerPrefix) || name == own) return false;
-            const auto holder = folder_->holder_of(name);
-            return !holder || holder.value() != io::Holder::kNobody;
-        });
-    });
-    return others;
+Result<EvictedUnits> evict_units(const std::shared_ptr<Replica>& replica) {
+    EvictedUnits evicted;
+    for (std::uint64_t unit = 0; unit < replica->units(); ++unit) {
+        if (replica->present_blocks(unit) == 0) continue;
+        const auto claim = Replica::claim(replica, unit);
+        if (!claim) {
+            ++evicted.units_left;
+            continue;
+        }
+        const auto bytes = replica->evict(*claim);
+        if (!bytes) return bytes.status();
+        evicted.bytes += bytes.value();
+    }
+    return evicted;
 }
 
 }   // namespace forebay::cache

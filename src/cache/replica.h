@@ -16,10 +16,10 @@
 #include "base/status.h"
 #include "cache/presence.h"
 #include "cache/replica_parts.h"
+#include "cache/replica_use.h"
 #include "extent/range.h"
 #include "io/file.h"
 #include "io/guarded_access.h"
-#include "io/process_lock.h"
 
 namespace forebay::cache {
 
@@ -77,7 +77,7 @@ class Replica {
     [[nodiscard]] static Result<std::shared_ptr<Replica>> open_existing(std::unique_ptr<io::Directory> folder,
                                                                         const area::BootId& boot_id,
                                                                         std::shared_ptr<Account> account);
-    // Gives its number back. The account removes an unused temporal replica.
+    // Ends the use. The account removes an unused temporal replica.
     ~Replica();
     Replica(const Replica&) = delete;
     Replica& operator=(const Replica&) = delete;
@@ -86,11 +86,8 @@ class Replica {
     // True if another version was seen, or all devices failed: nothing is read or stored.
     [[nodiscard]] bool unusable() const noexcept { return failed_.load(std::memory_order_relaxed) || map_.is_void(); }
     // True if a kept replica may serve another open.
-    [[nodiscard]] bool may_be_shared() const noexcept { return !unusable() && !lost() && !inherited(); }
-    void note_opened(std::uint64_t now_ns) noexcept {
-        map_.header().opens.fetch_add(1, std::memory_order_relaxed);
-        map_.header().used_ns.store(now_ns, std::memory_order_relaxed);
-    }
+    [[nodiscard]] bool may_be_shared() const noexcept { return !unusable() && !lost() && !use_.inherited(); }
+    [[nodiscard]] const ReplicaUse& use() const noexcept { return use_; }
     void make_void() noexcept { map_.make_void(); }
     // Identifies the bytes among all machines: "/<boot id>/<device>-<inode>". Empty: unknown.
     [[nodiscard]] const std::string& label() const noexcept { return label_; }
@@ -98,15 +95,7 @@ class Replica {
     [[nodiscard]] bool take_fault() noexcept { return parts_.take_fault(); }
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().all_bytes(); }
     [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
-    [[nodiscard]] bool has_any(std::uint64_t unit) const noexcept { return map_.present(unit) != 0; }
     [[nodiscard]] std::uint64_t present_blocks(std::uint64_t unit) const noexcept { return map_.present(unit); }
-    [[nodiscard]] bool is_pinned() const noexcept { return (map_.header().flags.load() & kPinned) != 0; }
-    // True if another process has it open, or if that is unknown. Blocks on the staging area.
-    [[nodiscard]] bool has_other_users() const noexcept;
-    void set_pinned(bool pinned) noexcept {
-        if (pinned) map_.header().flags.fetch_or(kPinned);
-        else map_.header().flags.fetch_and(~kPinned);
-    }
     // For remote readers: the map, and a new mapping of the bytes. kUnsupported: the bytes are on several devices.
     [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
     [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const;
@@ -121,8 +110,7 @@ class Replica {
         Claim(std::shared_ptr<Replica> replica, std::uint64_t unit) noexcept
             : replica_(std::move(replica)), unit_(unit) {}
         ~Claim() {
-            // A forked child has a copy of its parent's claim.
-            if (replica_ != nullptr && !replica_->inherited()) replica_->map_.owners().give_up(unit_);
+            if (replica_ != nullptr) replica_->use_.give_up(unit_);
         }
         Claim(Claim&&) noexcept = default;
         Claim& operator=(Claim&&) = delete;
@@ -132,7 +120,7 @@ class Replica {
         std::shared_ptr<Replica> replica_;
         std::uint64_t unit_;
     };
-    // Also from a dead process. None: another owner has it, or this is a forked child, whose number is its parent's.
+    // Also from a dead process. None: the unit has another owner, or this is a forked child.
     [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
 
     // Stores and publishes the whole blocks of `bytes` (the last ends with the file). kNoSpace: account or device is
@@ -166,8 +154,6 @@ class Replica {
     enum class MakeParts : std::uint8_t { kNever, kIfAlone, kAlways };
     void open_parts(MakeParts make);
     void drop_device(std::uint32_t device) noexcept;
-    [[nodiscard]] Status take_number();
-    [[nodiscard]] bool take_over(std::uint64_t unit, std::uint32_t dead);
     // Subtracts bytes and gives them back to the account, unless that was done when the replica became void.
     void uncount(std::uint64_t bytes, std::uint32_t device) noexcept;
     [[nodiscard]] std::uint64_t readable(std::uint64_t unit) const noexcept {
@@ -184,7 +170,6 @@ class Replica {
     void leave_device(std::uint64_t unit, std::uint32_t device) noexcept;
     [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
     [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
-    [[nodiscard]] bool inherited() const noexcept { return io::forks_so_far() != forks_; }
     // Notes a failure of one device. A lack of descriptors is none: the next call may have one.
     Status fail(Status why, std::uint32_t device) noexcept {
         if (io::lacks_descriptors(why)) return why;
@@ -204,10 +189,14 @@ class Replica {
     Version source_;
     std::string label_;
     std::shared_ptr<Account> account_;
-    std::unique_ptr<io::Lock> number_lock_;
-    std::uint32_t number_ = 0;   // this process's owner number; 0: none
-    const std::uint64_t forks_;
+    ReplicaUse use_;
     std::atomic<bool> failed_{false};
 };
+
+// Evicts the present units, pinned or not, except those of other owners. Blocks on the staging area.
+struct EvictedUnits {
+    std::uint64_t bytes = 0, units_left = 0;
+};
+[[nodiscard]] Result<EvictedUnits> evict_units(const std::shared_ptr<Replica>& replica);
 
 }   // namespace forebay::cache

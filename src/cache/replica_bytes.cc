@@ -39,7 +39,7 @@ Result<std::size_t> ReplicaBytes::read_at(std::uint64_t offset, io::MutableBytes
     auto got = kept ? kept_->read_at(offset, into) : Result<std::size_t>(std::size_t{0});
     leave();
     if (kept && reads_.fetch_add(1, std::memory_order_relaxed) % kReadsBetweenLooks == 0)
-        io::SpareDescriptors::of_process().look();
+        io::SpareDescriptors::of_process().give_back_if_scarce();
     return kept ? std::move(got) : resting_->read_at(offset, into);
 }
 

@@ -1,6 +1,4 @@
 // Opens a replica: opens or makes its files and parts, and makes the process one of its owners.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <span>
@@ -22,16 +20,6 @@ void remove_both(io::Directory& folder) {
     (void)folder.remove_file(kPresenceFile);
     (void)folder.remove_file(kReplicaFile);
     (void)folder.remove_file(kSourceFile);
-}
-
-// True if a process owns the replica, or if that is unknown. For a replica of another boot, that is another machine.
-bool somebody_owns(io::Directory& folder) {
-    const auto names = folder.list();
-    return !names || std::ranges::any_of(names.value(), [&](const std::string& name) {
-        if (!name.starts_with(kOwnerPrefix)) return false;
-        const auto holder = folder.holder_of(name);
-        return !holder || holder.value() != io::Holder::kNobody;
-    });
 }
 
 // kUnavailable with EBUSY: a process writes the source. Needs the folder's lock.
@@ -146,10 +134,11 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (there) {
         const auto map = Presence::open(there.value().mapping->bytes());
         if (map && !map.value().is_void() && map.value().header().source == source &&
-            (!keeping.only_in_use || somebody_owns(*folder)) &&
-            (map.value().header().boot_id == boot_id || !somebody_owns(*folder))) {
+            (!keeping.only_in_use || ReplicaUse::is_used(*folder)) &&
+            (map.value().header().boot_id == boot_id || !ReplicaUse::is_used(*folder))) {
             if (map.value().header().boot_id != boot_id) map.value().doubt_all(boot_id);
-            if (!map.value().spreads() && !account->parts().empty() && !somebody_owns(*folder)) map.value().spread();
+            if (!map.value().spreads() && !account->parts().empty() && !ReplicaUse::is_used(*folder))
+                map.value().spread();
             replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
                                       std::move(there.value().mapping), map.value(), std::move(account)));
         } else if (map) {
@@ -173,13 +162,11 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     }
     if (!replica->replaceable_.protects()) return too_many_maps();
     replica->open_parts(parts);
-    FOREBAY_TRY(replica->take_number());
+    FOREBAY_TRY(replica->use_.begin());
     if (keeping.parent) note_parent(*replica->folder_, *keeping.parent);
     replica->folder_->rest();
-    PresenceHeader& header = replica->map_.header();
-    header.flags.fetch_or(flags);
-    header.opens.fetch_add(1, std::memory_order_relaxed);
-    header.used_ns.store(now_ns, std::memory_order_relaxed);
+    replica->map_.header().flags.fetch_or(flags);
+    replica->use_.note_opened(now_ns);
     return replica;
 }
 
@@ -194,7 +181,7 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
     if (map.value().is_void()) return Status(Code::kNotFound, "the replica is void");
     auto parts = MakeParts::kNever;
     if (map.value().header().boot_id != boot_id) {
-        if (somebody_owns(*folder)) return Status(Code::kUnavailable, "another machine uses the replica");
+        if (ReplicaUse::is_used(*folder)) return Status(Code::kUnavailable, "another machine uses the replica");
         map.value().doubt_all(boot_id);
         parts = MakeParts::kAlways;   // parts in memory are gone
     }
@@ -202,7 +189,7 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
                                                  std::move(there.value().mapping), map.value(), std::move(account)));
     if (!replica->replaceable_.protects()) return too_many_maps();
     replica->open_parts(parts);
-    FOREBAY_TRY(replica->take_number());
+    FOREBAY_TRY(replica->use_.begin());
     replica->folder_->rest();
     return replica;
 }
@@ -210,7 +197,7 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
 // A part that cannot be opened is missing for this process. Without memory all further parts are missing.
 void Replica::open_parts(MakeParts make) {
     if (!map_.spreads() || account_->parts().empty()) return;
-    const bool alone = make == MakeParts::kAlways || (make == MakeParts::kIfAlone && !somebody_owns(*folder_));
+    const bool alone = make == MakeParts::kAlways || (make == MakeParts::kIfAlone && !ReplicaUse::is_used(*folder_));
     const std::string name = part_name(source_.identity, map_.header().made_ns);
     for (const PartFolder& where : account_->parts()) {
         Result<std::unique_ptr<io::File>> file(Status(Code::kNotFound, "its device cannot be used"));
@@ -234,27 +221,6 @@ void Replica::drop_device(std::uint32_t device) noexcept {
         (void)map_.end_doubt(unit);
     }
     account_->give_back_on(device, map_.header().device_bytes[device].exchange(0));
-}
-
-// Each process begins at another number, so that many do not try the same ones in turn.
-Status Replica::take_number() {
-    const auto names = folder_->list();
-    FOREBAY_TRY(names.status());
-    const auto first = static_cast<std::uint32_t>(::getpid());
-    for (std::uint32_t i = 0; i < kOwnersMax; ++i) {
-        const std::uint32_t number = 1 + (first + i) % kOwnersMax;
-        const std::string name = owner_file(number);
-        auto lock = folder_->hold(name);
-        if (lock) {
-            number_lock_ = std::move(lock).value();
-            number_ = number;
-            // A dead owner may have left units claimed by this number.
-            if (std::ranges::find(names.value(), name) != names.value().end()) map_.owners().forget(number);
-            return Status::ok();
-        }
-        if (lock.status().code() != Code::kUnavailable) return lock.status();
-    }
-    return {Code::kUnavailable, "every number of an owner of cached units is taken"};
 }
 
 }   // namespace forebay::cache

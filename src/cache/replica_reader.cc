@@ -15,11 +15,13 @@ constexpr std::uint64_t kJoinedMax = 64 << 10;   // present bytes that are read 
 
 }   // namespace
 
-ReplicaReader::ReplicaReader(std::shared_ptr<CachedFileState> file)
+ReplicaReader::ReplicaReader(std::shared_ptr<CachedFileState> file, std::shared_ptr<SourceFetcher> fetcher,
+                             std::shared_ptr<UnitReplacement> replacement,
+                             std::shared_ptr<Prefetcher> prefetcher) noexcept
     : file_(std::move(file)),
-      fetcher_(std::make_shared<SourceFetcher>(file_)),
-      replacement_(std::make_shared<UnitReplacement>(file_, fetcher_)),
-      prefetcher_(std::make_shared<Prefetcher>(file_, fetcher_, replacement_)) {}
+      fetcher_(std::move(fetcher)),
+      replacement_(std::move(replacement)),
+      prefetcher_(std::move(prefetcher)) {}
 
 // All bytes are of one version: bytes of the replica and of the file agree, or all come from the file.
 Result<std::size_t> ReplicaReader::read(std::uint64_t offset, io::MutableBytes into) {
@@ -93,8 +95,7 @@ Result<std::size_t> ReplicaReader::read_known(std::uint64_t offset, io::MutableB
         if (gap_end - at > kMissMax && file_->admission.stores()) gap_end = block_floor(at) + kMissMax;
         gap_end = std::min(gap_end, file_->peers.end_of_claim(at));
         if (file_->admission.is_full()) prefetcher_->overtake({at, gap_end});
-        if (prefetcher_->waits_for_age() && file_->admission.stores())
-            (void)attempt([&] { prefetcher_->prefetch_all(); });
+        if (prefetcher_->waits_for_age() && file_->admission.stores()) prefetcher_->prefetch_all();
         const auto got = fetcher_->fetch({at, gap_end}, into.subspan(at - offset, gap_end - at), from);
         if (!got) return got;
         if (file_->admission.is_full()) replacement_->keep_read(at, into.subspan(at - offset, got.value()));
@@ -162,22 +163,6 @@ void ReplicaReader::look_if_due() {
         });
     });
     if (!begun) file_->version.end_behind();
-}
-
-bool ReplicaReader::join(std::shared_ptr<Peers> peers) noexcept {
-    const std::uint64_t first_byte = peers->first_byte();
-    if (!file_->peers.join(std::move(peers))) return false;
-    fetcher_->read_ahead_from(first_byte);
-    return true;
-}
-
-// A forked child has no tasks, and its copy of a lock may be locked for ever.
-// A replica that only an open file may use also waits for its tasks, which share it.
-void ReplicaReader::close() {
-    if (file_->admission.is_forked()) return;
-    const auto until = std::chrono::steady_clock::now() + file_->policy.close_max;
-    file_->budget.close(file_->policy.close_max);
-    if (!file_->policy.outlives_close) file_->task_count->await_none(until);
 }
 
 }   // namespace forebay::cache

@@ -1,13 +1,6 @@
-// Reads one file through its replica, with all that may bring the bytes: the replica, the ahead buffer, the source.
+// Serves the reads of one file from all that may have the bytes: the replica, the ahead buffer, peers, the source.
 //
-// This class serves reads. Its parts:
-//
-//   CachedFileState   the source, the replica, and what limits their use   cache/cached_file_state.h
-//   SourceFetcher     misses, stores, and read-ahead                       cache/source_fetcher.h
-//   Prefetcher        ranges that the program named                        cache/prefetcher.h
-//   UnitReplacement   bytes to store in the place of others               cache/unit_replacement.h
-//
-// Invariant: all bytes of one read are of one version. Tasks share the ownership of the parts, not of this.
+// Invariant: all bytes of one read are of one version.
 // Thread-safe, without a lock of its own. A hit takes no lock and allocates no memory, unless the file has peers or a
 // known order. Blocks as CachedFile does.
 #pragma once
@@ -27,17 +20,12 @@ namespace forebay::cache {
 
 class ReplicaReader {
   public:
-    explicit ReplicaReader(std::shared_ptr<CachedFileState> file);
+    ReplicaReader(std::shared_ptr<CachedFileState> file, std::shared_ptr<SourceFetcher> fetcher,
+                  std::shared_ptr<UnitReplacement> replacement, std::shared_ptr<Prefetcher> prefetcher) noexcept;
 
     [[nodiscard]] Result<std::size_t> read(std::uint64_t offset, io::MutableBytes into);
     // Reads bytes of the replica's version only. kUnavailable: the file changed.
     [[nodiscard]] Result<std::size_t> read_version(std::uint64_t offset, io::MutableBytes into);
-    // See CachedFile.
-    [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;
-    void close();
-
-    [[nodiscard]] CachedFileState& state() const noexcept { return *file_; }
-    [[nodiscard]] Prefetcher& prefetcher() const noexcept { return *prefetcher_; }
 
   private:
     [[nodiscard]] Result<std::size_t> read_known(std::uint64_t offset, io::MutableBytes into, ReadOrigin& from);

@@ -348,28 +348,15 @@ void Store::leave(const io::Identity& identity) {
 }
 
 Result<Store::Evicted> Store::evict_one(const std::string& name) {
-    Evicted evicted;
-    if (const auto gone = remove(name, Which::kUnused, io::Directory::Patience{kFolderPatience})) {
-        evicted.bytes = gone->bytes();
-        evicted.removed = true;
-        return evicted;
-    }
+    if (const auto gone = remove(name, Which::kUnused, io::Directory::Patience{kFolderPatience}))
+        return Evicted{gone->bytes(), 0, true};
     const auto replica = existing(name);
     // The units of a void replica are unneeded; it goes with its users.
     if (replica.status().code() == Code::kNotFound) return Status(Code::kUnavailable, "it is void, and still in use");
     if (!replica) return replica.status();
-    for (std::uint64_t unit = 0; unit < replica.value()->units(); ++unit) {
-        if (!replica.value()->has_any(unit)) continue;
-        const auto claim = Replica::claim(replica.value(), unit);
-        if (!claim) {
-            ++evicted.units_left;
-            continue;
-        }
-        const auto bytes = replica.value()->evict(*claim);
-        if (!bytes) return bytes.status();
-        evicted.bytes += bytes.value();
-    }
-    return evicted;
+    const auto units = evict_units(replica.value());
+    if (!units) return units.status();
+    return Evicted{units.value().bytes, units.value().units_left, false};
 }
 
 std::uint64_t Store::evict(std::uint64_t bytes, bool all, std::uint64_t at_least, std::uint32_t devices) {

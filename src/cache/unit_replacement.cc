@@ -104,7 +104,7 @@ void UnitReplacement::store_instead(std::uint64_t offset, io::Bytes bytes) {
 
 // Evicts the unit that is used last, if that is after the next use of these blocks. Returns false if there is none.
 bool UnitReplacement::make_room(std::uint64_t unit, std::uint64_t blocks) {
-    if (file_->replica->is_pinned() || file_->replica->has_other_users()) return false;
+    if (const ReplicaUse& use = file_->replica->use(); use.is_pinned() || use.has_others()) return false;
     std::uint64_t victim = 0;
     {
         const std::lock_guard lock(mutex_);

@@ -176,7 +176,7 @@ int set_pinned(const CacheRequest& request, bool pinned) {
             all.push_back(view);
             const auto replica = store.value()->existing(view.name);
             if (replica) {
-                replica.value()->set_pinned(pinned);
+                replica.value()->use().set_pinned(pinned);
                 done.push_back(view);
             } else {
                 failed.push_back(fmt::format("{}: {}", source_name(view), replica.status().message()));

@@ -21,6 +21,7 @@
 #include "area/staging_area.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "cache/attached_replica.h"
 #include "cache/read_cache.h"
 #include "cli/cache_commands.h"
 #include "cli/command_line.h"
@@ -147,7 +148,7 @@ class Prefetching {
     }
 
   private:
-    // Reads the file in order, and not faster than the cache stores it.
+    // Reads the file, which has a replica, in order and not faster than the cache stores it.
     cache::Aside read(cache::CachedFile& file, Prefetched& result, std::size_t number, std::size_t count) {
         std::vector<std::byte> piece(kPrefetchPiece);
         const auto begin = std::chrono::steady_clock::now();
@@ -155,7 +156,8 @@ class Prefetching {
         cache::Aside why = cache::Aside::kNone;
         result.read_bytes = 0;
         const auto goes_on = [&] {
-            return why == cache::Aside::kNone || (why == cache::Aside::kFault && !file.unusable());
+            return why == cache::Aside::kNone ||
+                   (why == cache::Aside::kFault && !file.attached()->replica()->unusable());
         };
         while (result.read_bytes < result.size && goes_on()) {
             const auto got = file.read_at(result.read_bytes, piece);

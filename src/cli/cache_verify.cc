@@ -75,7 +75,7 @@ Checked check(cache::Store& store, const cache::ReplicaView& view, const Survey&
     if (against_source) source = open_source(asked, checked);
     checked.compared = source != nullptr;
     for (std::uint64_t unit = 0; unit < replica.value()->units(); ++unit) {
-        if (!replica.value()->has_any(unit)) continue;
+        if (replica.value()->present_blocks(unit) == 0) continue;
         const auto claim = cache::Replica::claim(replica.value(), unit);
         if (!claim) {
             ++checked.units_left;

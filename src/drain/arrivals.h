@@ -25,8 +25,11 @@ namespace forebay::drain {
 // A sync or a change of size whose caller may stop waiting. The system reports an outcome only once, so it is kept.
 struct AwaitedCall {
     bool done = false, given_up = false;
-    bool confirms = false;   // a sync: on success the bytes sent before it are confirmed
     Status outcome;
+    // ---- a sync ----
+    bool confirms = false;     // on success the bytes sent before it are confirmed
+    bool answered = false;     // it has succeeded, and is done once the calls with a lower number have ended
+    std::uint64_t below = 0;   // that number (drain/target_calls.h)
 };
 
 class Arrivals {
@@ -38,7 +41,7 @@ class Arrivals {
     void open() noexcept { size_late_at_ = UINT64_MAX; }
 
     void announce() noexcept;
-    // Wakes the waiting threads without an arrival: segments are free, or a sync has ended.
+    // Wakes the waiting threads without an arrival: segments are free.
     void announce_unpinned() noexcept { ended_.notify_all(); }
     // Call when bytes or a size have reached the target.
     void note_progress() noexcept { progress_ns_ = context_.progress.clock().now_ns(); }
@@ -56,8 +59,9 @@ class Arrivals {
     // The error of a wait that patience has ended.
     [[nodiscard]] Status timed_out() const;
 
-    // The last sync given to a drain thread; null if there was none.
+    // The last sync; null if there was none.
     [[nodiscard]] const std::shared_ptr<AwaitedCall>& sync() const noexcept { return sync_; }
+    [[nodiscard]] bool sync_in_flight() const noexcept { return sync_ && !sync_->done; }
     void begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept { sync_ = std::move(sync); }
     // True if a caller stopped waiting for a sync that is still in flight.
     [[nodiscard]] bool sync_hangs() const noexcept { return sync_ && sync_->given_up && !sync_->done; }

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "drain/target_calls.h"
 #include "extent/range.h"
 #include "io/file.h"
 
@@ -25,9 +26,10 @@ class BypassWrites {
 
     // Before the calling thread writes these bytes: waits for overlapping writes and cuts. ETIMEDOUT: nothing has
     // reached the target for the time in option patience. The outflow's lock; drops it.
-    Status begin(std::uint64_t offset, io::Bytes bytes);
-    // After the write. If it succeeded, the target has the range. The outflow's lock.
-    void end(ByteRange range, const Status& written) noexcept;
+    Result<TargetCalls::Call> begin(std::uint64_t offset, io::Bytes bytes);
+    // After the write, with the call that `begin` gave. If it succeeded, the target has the range. The caller then has
+    // writers that wait for room look again. The outflow's lock.
+    void end(ByteRange range, const TargetCalls::Call& call, const Status& written) noexcept;
 
   private:
     Outflow& outflow_;

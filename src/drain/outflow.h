@@ -80,6 +80,16 @@ class Outflow final : public WorkSource {
     class WriteWork;
     class ResizeWork;
     struct Cost;
+    struct EndedWrite {
+        const plan::TargetWrite& write;
+        TargetCalls::Call call;
+        bool begun;
+    };
+    struct EndedResize {
+        std::uint64_t size;
+        TargetCalls::Call call;
+        bool lengthened, begun;
+    };
 
     // outflow_work.cc
     Taken take_next() REQUIRES(state.mutex);
@@ -87,10 +97,10 @@ class Outflow final : public WorkSource {
     Taken take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told = nullptr) REQUIRES(state.mutex);
     void carry_out(Taken taken) REQUIRES(state.mutex);
     [[nodiscard]] bool given_up() const noexcept EXCLUDES(state.mutex);
-    void complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost,
-                  const std::vector<ByteRange>& unreadable, bool begun) EXCLUDES(state.mutex);
-    void complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun, AwaitedCall* told)
-        EXCLUDES(state.mutex);
+    void complete(const EndedWrite& ended, const Status& outcome, const Cost& cost,
+                  const std::vector<ByteRange>& unreadable) EXCLUDES(state.mutex);
+    [[nodiscard]] bool may_be_lost(const TargetCalls::Call& call) const noexcept REQUIRES(state.mutex);
+    void complete_resize(const EndedResize& ended, const Status& outcome, AwaitedCall* told) EXCLUDES(state.mutex);
     void learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept REQUIRES(state.mutex);
     // outflow.cc
     [[nodiscard]] bool is_being_lengthened(std::uint64_t committed_size) const noexcept REQUIRES(state.mutex);
@@ -101,7 +111,8 @@ class Outflow final : public WorkSource {
     [[nodiscard]] bool size_comes_first() const noexcept REQUIRES(state.mutex);
     [[nodiscard]] bool may_begin(Turn turn) const noexcept EXCLUDES(state.mutex);
     // Ends work that has not begun; the drain takes it again later. `write` is null for a change of size.
-    void put_off(io::File& target, const plan::TargetWrite* write) noexcept EXCLUDES(state.mutex);
+    void put_off(io::File& target, const plan::TargetWrite* write, const TargetCalls::Call& call) noexcept
+        EXCLUDES(state.mutex);
     Status begin_turn(io::File& target) noexcept EXCLUDES(state.mutex);
     using NoteEnd = std::function<void(TargetGuard&)>;
     // Ends work that was taken; `note` tells the guard its effect. After the last work of a turn it looks at the

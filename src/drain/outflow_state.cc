@@ -82,13 +82,52 @@ void OutflowState::lose(const std::vector<ByteRange>& unreadable, const Status& 
 
 void OutflowState::resend(const Status& failure) {
     if (!facts.reports_late() || is_own(failure)) return;
-    ++late_reports;
-    if (!bytes.index().any_sent()) return;
+    calls.note_report();
+    if (calls.any_final()) {
+        failures.lose_target(failure, path);
+        keep(failures.target_lost());
+    }
+    if (!bytes.index().sent().any()) return;
     try {
         bytes.index().resend();
     } catch (const std::bad_alloc&) {
         failures.lose_target(failure, path);   // the log keeps them for recovery
     }
+}
+
+// ---- calls of the target ---------------------------------------------------------------------------
+
+bool OutflowState::end_call(const TargetCalls::Call& call) noexcept {
+    calls.end(call);
+    return settle_sync();
+}
+
+void OutflowState::begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept {
+    sync->confirms = bytes.index().sent().begin_confirm();
+    calls.begin_confirm();
+    arrivals.begin_sync(std::move(sync));
+}
+
+void OutflowState::answer_sync(AwaitedCall& sync, const Status& outcome) noexcept {
+    if (outcome) arrivals.note_progress();
+    else sync.outcome = copy_of(outcome, Failures::kFailed);
+    sync.below = outcome ? calls.next() : 0;   // no call makes a failure good
+    sync.answered = true;
+    (void)settle_sync();
+}
+
+bool OutflowState::settle_sync() noexcept {
+    const std::shared_ptr<AwaitedCall>& sync = arrivals.sync();
+    if (!sync || sync->done || !sync->answered || !calls.ended_before(sync->below)) return false;
+    const bool succeeded = sync->outcome.is_ok();
+    const bool any_sent = bytes.index().sent().any();
+    if (sync->confirms) bytes.index().sent().end_confirm(succeeded);   // a report meanwhile has made them ready again
+    calls.end_confirm(succeeded);
+    if (succeeded) sync->outcome = copy_of(failures.target_lost(), Failures::kFailed);
+    sync->done = true;
+    if (any_sent) listener.progressed();
+    arrivals.announce();
+    return true;
 }
 
 // ---- pace ------------------------------------------------------------------------------------------

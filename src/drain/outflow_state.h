@@ -7,6 +7,7 @@
 //   Turns        how the drain writes behind a close, when others may change the file      drain/turns.h
 //   Failures     pauses, attempts, and the first error                                     drain/failures.h
 //   Arrivals     waits for the target, with patience                                       drain/arrivals.h
+//   TargetCalls  the calls in flight that may report a loss, and these reports             drain/target_calls.h
 //
 // `Outflow` owns the state. The classes that it is made of (drain/outflow.h) share it, and so does the file. This class
 // changes several parts at once where that must happen together: opening, sharing, and failures.
@@ -30,6 +31,7 @@
 #include "drain/patience.h"
 #include "drain/planner.h"
 #include "drain/target.h"
+#include "drain/target_calls.h"
 #include "drain/target_facts.h"
 #include "drain/turns.h"
 #include "drain/write_queue.h"
@@ -63,10 +65,20 @@ class OutflowState {
     // A target write could not read these bytes of the log. All others go on.
     void lose(const std::vector<ByteRange>& unreadable, const Status& fault) REQUIRES(mutex);
     // After a failure of a target that reports failures late: earlier bytes may be lost, so all sent bytes are ready
-    // again.
+    // again. If bytes may be lost that the log lacks, keeps the failure for good.
     void resend(const Status& failure) REQUIRES(mutex);
     // True during the pause before another attempt.
     [[nodiscard]] bool pausing() noexcept REQUIRES(mutex) { return failures.pausing(clock().now_ns()); }
+
+    // ---- calls of the target --------------------------------------------------------------------
+
+    // Ends a call of the target, after its failure was handled. Returns true if a sync is over with it; the caller
+    // tells the listener without the lock (`came_to_rest`).
+    [[nodiscard]] bool end_call(const TargetCalls::Call& call) noexcept REQUIRES(mutex);
+    // Begins a sync while none is in flight, and takes its answer, after its failure was handled. It is over once the
+    // calls that overlapped with it are.
+    void begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept REQUIRES(mutex);
+    void answer_sync(AwaitedCall& sync, const Status& outcome) noexcept REQUIRES(mutex);
 
     // ---- pace -----------------------------------------------------------------------------------
 
@@ -90,11 +102,12 @@ class OutflowState {
     Failures failures GUARDED_BY(mutex);
     Arrivals arrivals GUARDED_BY(mutex);
     Planner planner GUARDED_BY(mutex);
-    // Failures of a target that reports failures late. A write that was in flight at one of them may be lost, too.
-    std::uint64_t late_reports GUARDED_BY(mutex) = 0;
+    TargetCalls calls GUARDED_BY(mutex);
 
   private:
     void keep(const Status& failure) REQUIRES(mutex);
+    // Ends the sync if its answer has come and no call overlaps with it any more. Returns true if it is over now.
+    bool settle_sync() noexcept REQUIRES(mutex);
 };
 
 }   // namespace forebay::drain

@@ -19,15 +19,17 @@ bool Outflow::may_begin(Turn turn) const noexcept {
     return state.turns.may_begin(turn);
 }
 
-void Outflow::put_off(io::File& target, const plan::TargetWrite* write) noexcept {
+void Outflow::put_off(io::File& target, const plan::TargetWrite* write, const TargetCalls::Call& call) noexcept {
     const Status left = end_turn(target, [](TargetGuard&) {});
     {
         const LockGuard lock(state.mutex);
         if (write != nullptr) state.planner.put_back(*write);
         else state.queue.set_resizing(false);
+        if (write != nullptr && state.facts.writes_are_final()) state.calls.end_final(false);
         if (!left) state.fail(left);
         state.listener.progressed();
         state.arrivals.announce();
+        (void)state.end_call(call);
     }
     wake();
     state.listener.came_to_rest();

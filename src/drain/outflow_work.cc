@@ -36,7 +36,6 @@ struct Outflow::Cost {
     std::uint64_t end_ns = 0;
     std::uint64_t cpu_ns = thread_cpu_ns();
     std::uint64_t sleeps = thread_sleeps();
-    std::uint64_t late_reports = 0;          // OutflowState::late_reports at the begin
     std::optional<std::uint64_t> bypasses;   // none: the program bypassed the log at the begin
     bool alone = true;                       // no other drain write was in flight at the begin
 
@@ -50,22 +49,23 @@ struct Outflow::Cost {
 class Outflow::WriteWork final : public Work {
   public:
     WriteWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, bool alone, Turn turn, bool waits,
-              std::optional<std::uint64_t> bypasses, std::uint64_t late_reports)
+              std::optional<std::uint64_t> bypasses)
         : outflow_(std::move(outflow)),
           target_(std::move(target)),
           alone_(alone),
           turn_(turn),
           waits_(waits),
-          bypasses_(bypasses),
-          late_reports_(late_reports) {}
-    void set_write(plan::TargetWrite write) noexcept { write_ = std::move(write); }
+          bypasses_(bypasses) {}
+    void begin(plan::TargetWrite write, const TargetCalls::Call& call) noexcept {
+        write_ = std::move(write);
+        call_ = call;
+    }
 
     void run() noexcept override {
-        if (!outflow_->may_begin(turn_)) return outflow_->put_off(*target_, &write_);
+        if (!outflow_->may_begin(turn_)) return outflow_->put_off(*target_, &write_, call_);
         Cost cost;
         cost.bypasses = bypasses_;
         cost.alone = alone_;
-        cost.late_reports = late_reports_;
         Status outcome;
         Unreadable unreadable;
         try {
@@ -73,8 +73,7 @@ class Outflow::WriteWork final : public Work {
             if (outcome) outcome = write_to_target(*target_, write_, waits_, [this] { return !may_go_on(); });
             if (outcome.sys_errno() == EFAULT) {
                 unreadable = find_unreadable(write_);
-                if (!unreadable.ranges.empty())
-                    outcome = index::ExtentIndex::fault(unreadable.keeper, unreadable.address);
+                if (!unreadable.ranges.empty()) outcome = index::fault(unreadable.keeper, unreadable.address);
             }
         } catch (const std::bad_alloc&) {
             outcome = no_memory_to("write to", outflow_->state.path);
@@ -84,7 +83,7 @@ class Outflow::WriteWork final : public Work {
             if (begun_) guard.wrote(write_.range.end, outcome.is_ok());
         });
         if (outcome) outcome = copy_of(left, Failures::kFailed);
-        outflow_->complete(write_, outcome, cost, unreadable.ranges, begun_);
+        outflow_->complete({write_, call_, begun_}, outcome, cost, unreadable.ranges);
     }
 
   private:
@@ -109,7 +108,7 @@ class Outflow::WriteWork final : public Work {
     const Turn turn_;
     const bool waits_;
     const std::optional<std::uint64_t> bypasses_;
-    const std::uint64_t late_reports_;
+    TargetCalls::Call call_;
 };
 
 class Outflow::ResizeWork final : public Work {
@@ -125,8 +124,9 @@ class Outflow::ResizeWork final : public Work {
     ResizeWork(std::shared_ptr<Outflow> outflow, std::shared_ptr<io::File> target, Change change,
                std::shared_ptr<AwaitedCall> told)
         : outflow_(std::move(outflow)), target_(std::move(target)), change_(change), told_(std::move(told)) {}
+    void begin(const TargetCalls::Call& call) noexcept { call_ = call; }
     void run() noexcept override {
-        if (told_ == nullptr && !outflow_->may_begin(change_.turn)) return outflow_->put_off(*target_, nullptr);
+        if (told_ == nullptr && !outflow_->may_begin(change_.turn)) return outflow_->put_off(*target_, nullptr, call_);
         Status outcome;
         try {
             if (change_.turn == Turn::kBegins) outcome = outflow_->begin_turn(*target_);
@@ -139,7 +139,7 @@ class Outflow::ResizeWork final : public Work {
             if (begun_) guard.resized(change_.size, outcome.is_ok());
         });
         if (outcome) outcome = copy_of(left, Failures::kFailed);
-        outflow_->complete_resize(change_.size, change_.lengthens(), outcome, begun_, told_.get());
+        outflow_->complete_resize({change_.size, call_, change_.lengthens(), begun_}, outcome, told_.get());
     }
 
   private:
@@ -167,6 +167,7 @@ class Outflow::ResizeWork final : public Work {
     std::shared_ptr<Outflow> outflow_;
     std::shared_ptr<io::File> target_;
     const Change change_;
+    TargetCalls::Call call_;
     const std::shared_ptr<AwaitedCall> told_;
 };
 
@@ -213,11 +214,12 @@ WorkSource::Taken Outflow::take_next() {
                                      state.queue.none_in_flight();
         return short_of_commit ? take_resize(backlog.committed_size) : Taken{};
     }
-    // Only this allocation can fail, so it comes first.
+    // Only these allocations can fail, so they come first.
     auto work = std::make_unique<WriteWork>(self(), state.target.file(), state.queue.running() == 0, state.turns.next(),
-                                            state.facts.waited_for(), state.listener.bypasses().none_now(),
-                                            state.late_reports);
-    work->set_write(state.queue.take(state.clock().now_ns()));
+                                            state.facts.waited_for(), state.listener.bypasses().none_now());
+    const TargetCalls::Call call = state.calls.begin();
+    work->begin(state.queue.take(state.clock().now_ns()), call);
+    if (state.facts.writes_are_final()) state.calls.begin_final();
     const bool more = state.turns.take() != Turn::kBegins && !state.queue.planned().empty() && state.queue.has_room();
     return {std::move(work), more};
 }
@@ -228,6 +230,7 @@ WorkSource::Taken Outflow::take_resize(std::uint64_t size, std::shared_ptr<Await
                                              ResizeWork::Change{state.target.size(), size, state.target.others_write(),
                                                                 state.turns.next()},
                                              std::move(told));
+    work->begin(state.calls.begin());
     state.queue.set_resizing(true);
     (void)state.turns.take();
     return {std::move(work), false};
@@ -258,8 +261,9 @@ void Outflow::carry_out(Taken taken) {
 
 // ---- ends ------------------------------------------------------------------------------------------
 
-void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, const Cost& cost,
-                       const std::vector<ByteRange>& unreadable, bool begun) {
+void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cost& cost,
+                       const std::vector<ByteRange>& unreadable) {
+    const plan::TargetWrite& write = ended.write;
     if (outcome) {
         state.listener.reached(cost.begin_ns, cost.end_ns, write.range);
         state.context.progress.note();
@@ -268,11 +272,11 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
     {
         const LockGuard lock(state.mutex);
         state.queue.complete(write, state.clock().now_ns());
-        if (begun) state.target.end_write(write.range, outcome.is_ok());
+        if (ended.begun) state.target.end_write(write.range, outcome.is_ok());
         if (outcome) state.arrivals.note_progress();
         if (outcome) learn_pace(write, cost);
-        const bool kept = outcome && cost.late_reports == state.late_reports;   // otherwise it is written again
-        state.listener.written(write, kept, cost.end_ns - cost.begin_ns);
+        if (state.facts.writes_are_final()) state.calls.end_final(outcome.is_ok());
+        state.listener.written(write, outcome && !may_be_lost(ended.call), cost.end_ns - cost.begin_ns);
         if (!unreadable.empty() && !state.planner.shared()) state.lose(unreadable, outcome);
         else if (!outcome) state.fail(outcome);
         if (const Backlog left = state.listener.backlog();
@@ -282,7 +286,7 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
         }
         state.listener.progressed();
         state.arrivals.announce();
-        settled = state.queue.none_in_flight();
+        settled = state.end_call(ended.call) || state.queue.none_in_flight();
         more = state.planner.look_again();
         confirm = confirms.due();
     }
@@ -293,6 +297,12 @@ void Outflow::complete(const plan::TargetWrite& write, const Status& outcome, co
     if (settled && !more) inspector.note_rest();
 }
 
+// Another call has got the report of a loss, which may be that of this write. Bytes that are never written again are
+// over all the same.
+bool Outflow::may_be_lost(const TargetCalls::Call& call) const noexcept {
+    return !state.facts.writes_are_final() && state.calls.reported_since(call);
+}
+
 void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept {
     if (write.range.size() < kTellingWriteMin || !cost.alone || !state.listener.bypasses().none_since(cost.bypasses))
         return;
@@ -301,16 +311,15 @@ void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexc
     state.publish_pace();
 }
 
-void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status& outcome, bool begun,
-                              AwaitedCall* told) {
+void Outflow::complete_resize(const EndedResize& ended, const Status& outcome, AwaitedCall* told) {
     if (outcome) state.context.progress.note();
     {
         const LockGuard lock(state.mutex);
         state.queue.set_resizing(false);
-        if (begun) state.target.end_resize(outcome.is_ok());
+        if (ended.begun) state.target.end_resize(outcome.is_ok());
         if (outcome) {
             state.arrivals.note_progress();
-            state.target.resized(size, lengthened, state.listener.backlog());
+            state.target.resized(ended.size, ended.lengthened, state.listener.backlog());
             state.publish_pace();
         } else if (told == nullptr) {
             state.fail(outcome);
@@ -321,6 +330,7 @@ void Outflow::complete_resize(std::uint64_t size, bool lengthened, const Status&
         }
         state.listener.progressed();
         state.arrivals.announce();
+        (void)state.end_call(ended.call);
     }
     if (told == nullptr) wake();   // otherwise the waiting call continues
     state.listener.came_to_rest();

@@ -99,7 +99,7 @@ class Planner {
     // whole.
     template <class Visit>
     void walk_ready(std::uint64_t offset, Visit&& visit) const {
-        parts_.bytes.index().walk_ready(offset, [&](ByteRange range, const index::StagedPlace& at) {
+        parts_.bytes.index().ready().map().walk_from(offset, [&](ByteRange range, const index::StagedPlace& at) {
             return visit(plan::Piece{range, at.data(), at.sequence, at.keeper()});
         });
     }

@@ -30,28 +30,25 @@ class TargetConfirms::ConfirmWork final : public Work {
     const Confirm how_;
 };
 
-bool TargetConfirms::call_in_flight() const noexcept { return state_.arrivals.sync() && !state_.arrivals.sync()->done; }
-
 std::unique_ptr<Work> TargetConfirms::begin(Confirm how, std::shared_ptr<AwaitedCall> call) {
     auto work = std::make_unique<ConfirmWork>(std::shared_ptr<TargetConfirms>(state_.listener.hold(), this),
                                               state_.target.file(), call, how);
-    call->confirms = state_.bytes.index().begin_confirm();
-    state_.arrivals.begin_sync(std::move(call));
+    state_.begin_sync(std::move(call));
     return work;
 }
 
 bool TargetConfirms::due() const noexcept {
     state_.mutex.assert_held();
-    return state_.facts.reports_late() && !state_.failures.halted() && !call_in_flight() &&
-           state_.bytes.index().sent_bytes() >= std::min(kSentMax, state_.context.options.size / kSentShare);
+    return state_.facts.reports_late() && !state_.failures.halted() && !state_.arrivals.sync_in_flight() &&
+           state_.bytes.index().sent().bytes() >= std::min(kSentMax, state_.context.options.size / kSentShare);
 }
 
 bool TargetConfirms::ask() {
     std::unique_ptr<Work> work;
     {
         const LockGuard lock(state_.mutex);
-        if (!state_.facts.reports_late() || !state_.bytes.index().any_sent()) return false;
-        if (call_in_flight()) return true;
+        if (!state_.facts.reports_late() || !state_.bytes.index().sent().any()) return false;
+        if (state_.arrivals.sync_in_flight()) return true;
         try {
             work = begin(Confirm::kSync, std::make_shared<AwaitedCall>());
         } catch (const std::bad_alloc&) {
@@ -64,12 +61,13 @@ bool TargetConfirms::ask() {
 
 Status TargetConfirms::await(Confirm how) {
     state_.mutex.assert_held();
-    while (state_.facts.reports_late() && state_.bytes.index().any_sent()) {
+    while (state_.facts.reports_late() && state_.bytes.index().sent().any()) {
         FOREBAY_TRY(state_.failures.target_lost());
         // An earlier call began before some of these writes.
-        FOREBAY_TRY(state_.arrivals.await(state_.mutex,
-                                          [this]() NO_THREAD_SAFETY_ANALYSIS { return !call_in_flight(); }));
-        if (!state_.bytes.index().any_sent()) break;
+        FOREBAY_TRY(state_.arrivals.await(state_.mutex, [this]() NO_THREAD_SAFETY_ANALYSIS {
+            return !state_.arrivals.sync_in_flight();
+        }));
+        if (!state_.bytes.index().sent().any()) break;
         const auto mine = std::make_shared<AwaitedCall>();
         auto work = begin(how, mine);
         {
@@ -89,19 +87,8 @@ void TargetConfirms::complete(AwaitedCall& call, const Status& outcome) noexcept
     if (outcome) state_.context.progress.note();
     {
         const LockGuard lock(state_.mutex);
-        if (call.confirms) state_.bytes.index().end_confirm(outcome.is_ok());
-        if (outcome) {
-            state_.arrivals.note_progress();
-        } else {
-            // Bytes that bypassed a durable log are in no other place.
-            if (state_.context.options.durability == Durability::kNode)
-                state_.failures.lose_target(outcome, state_.path);
-            state_.halt(outcome);
-        }
-        call.outcome = copy_of(outcome, Failures::kFailed);
-        call.done = true;
-        state_.listener.progressed();
-        state_.arrivals.announce();
+        if (!outcome) state_.halt(outcome);
+        state_.answer_sync(call, outcome);
     }
     state_.listener.came_to_rest();
 }

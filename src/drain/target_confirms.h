@@ -3,7 +3,7 @@
 // A write of such a target may return, and a later call report that its bytes are lost. The log keeps the bytes as sent
 // until a call confirms them. A drain thread asks when many wait, or when a writer needs room.
 // Invariants: a failed call may be that of any earlier write, so all sent bytes drain again (OutflowState::resend). A
-// failed confirmation counts as a failed write. One confirmation or sync in a drain thread is in flight at a time.
+// failed confirmation counts as a failed write. One confirmation or sync is in flight at a time.
 // Ownership: a call in a drain thread keeps the file, and so this, until its end.
 // Thread-safety: the outflow's lock. The caller holds it, except for `ask`. Blocking: `await` waits for the target,
 // with patience.
@@ -37,7 +37,6 @@ class TargetConfirms {
   private:
     class ConfirmWork;
 
-    [[nodiscard]] bool call_in_flight() const noexcept REQUIRES(state_.mutex);
     [[nodiscard]] std::unique_ptr<Work> begin(Confirm how, std::shared_ptr<AwaitedCall> call) REQUIRES(state_.mutex);
     void complete(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(state_.mutex);
 

@@ -23,6 +23,7 @@ class TargetFacts {
     void open(const io::FileTraits& traits, const Options& options) noexcept {
         may_hang_ = traits.may_hang && options.patience != 0;
         reports_late_ = traits.reports_late;
+        writes_are_final_ = false;
         stripe_ = options.stripe != 0        ? options.stripe
                   : traits.stripe_bytes != 0 ? traits.stripe_bytes
                                              : kStripeUnlessTold;
@@ -32,10 +33,14 @@ class TargetFacts {
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
     // True if a call of the target may never return.
     [[nodiscard]] bool may_hang() const noexcept { return may_hang_.load(std::memory_order_relaxed); }
-    // From now on a write that has returned is never repeated, whatever a later call reports.
-    void take_writes_for_final() noexcept { reports_late_.store(false, std::memory_order_relaxed); }
+    // From now on a write that has returned is never repeated, whatever a later call reports. The report stays as an
+    // error then.
+    void take_writes_for_final() noexcept { writes_are_final_.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool writes_are_final() const noexcept { return writes_are_final_.load(std::memory_order_relaxed); }
     // True if a later call may report that bytes of an earlier write are lost (io::FileTraits).
     [[nodiscard]] bool reports_late() const noexcept { return reports_late_.load(std::memory_order_relaxed); }
+    // True if the log keeps written bytes until the target confirms them.
+    [[nodiscard]] bool keeps_sent() const noexcept { return reports_late() && !writes_are_final(); }
     // The time in ns that draining TargetPace::kBytes takes; none unless the target is as fast as the log.
     [[nodiscard]] std::optional<std::uint64_t> pace() const noexcept {
         const std::uint64_t ns = pace_ns_.load(std::memory_order_relaxed);
@@ -69,6 +74,7 @@ class TargetFacts {
     std::atomic<std::uint64_t> stripe_{kStripeUnlessTold};
     std::atomic<bool> may_hang_{true};   // see io::FileTraits
     std::atomic<bool> reports_late_{false};
+    std::atomic<bool> writes_are_final_{false};
     std::atomic<bool> unsynced_{false};
     std::atomic<std::uint64_t> pace_ns_{0};   // 0: none
     TargetPace measured_;

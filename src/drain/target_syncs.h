@@ -2,9 +2,10 @@
 //
 // If the target may hang, a drain thread syncs, and the caller waits at most as long as option `patience` says.
 // Otherwise the caller's thread syncs. Invariants: after a failed sync each later one reports the same failure, because
-// a sync reports lost bytes only once. A sync covers all writes that ended before it began. Ownership: a sync in a
-// drain thread keeps the staged file until its end, and the file owns this. Thread-safety: the outflow's lock, which
-// the caller holds. Blocking: `sync` waits for the device.
+// a sync reports lost bytes only once. One sync or confirmation (drain/target_confirms.h) is in flight at a time. A
+// sync covers all writes that ended before it began, and waits for the calls that overlap with it, since they may get
+// its report. Ownership: a sync keeps the staged file until its end, and the file owns this. Thread-safety: the
+// outflow's lock, which the caller holds. Blocking: `sync` waits for the device.
 #pragma once
 
 #include "base/status.h"
@@ -17,14 +18,14 @@ class TargetSyncs {
   public:
     explicit TargetSyncs(OutflowState& state) noexcept : state_(state) {}
 
-    // Errors: ETIMEDOUT: patience is over and the outcome unknown. Any other error is final. Drops the lock
-    // while it waits.
+    // Errors: ETIMEDOUT: patience is over and the outcome unknown. ENOMEM: it has not begun. Any other error is final.
+    // Drops the lock while it waits.
     Status sync();
 
   private:
     class SyncWork;
 
-    Status sync_by_drain_thread() REQUIRES(state_.mutex);
+    Status carry_out() REQUIRES(state_.mutex);
     void complete(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(state_.mutex);
 
     OutflowState& state_;

@@ -45,7 +45,7 @@ class WriteQueue {
         }
         const plan::TargetWrite& planned = planned_.back();
         in_flight_bytes_ += planned.range.size();
-        for (const plan::Piece& piece : planned.pieces) bytes_.index().pin(piece.keeper);
+        for (const plan::Piece& piece : planned.pieces) bytes_.index().keepers().pin(piece.keeper);
     }
     // Takes the first planned write for a thread. `now_ns` is of the clock of waits.
     [[nodiscard]] plan::TargetWrite take(std::uint64_t now_ns) {
@@ -85,7 +85,7 @@ class WriteQueue {
     void release(const plan::TargetWrite& write) {
         in_flight_.remove(write.range);
         in_flight_bytes_ -= write.range.size();
-        for (const plan::Piece& piece : write.pieces) bytes_.index().unpin(piece.keeper);
+        for (const plan::Piece& piece : write.pieces) bytes_.index().keepers().unpin(piece.keeper);
     }
 
     index::StagedBytes& bytes_;

@@ -200,7 +200,7 @@ Status Grouped::follow_unclosed() {
     group_->ending().publish(group::Ending::Phase::kWritten);
     const Status finished = group_->ending().wait_until_finished(kOthersMax);
     FOREBAY_TRY(state_.file->membership().finish_followed(finished));
-    group_->ending().publish(group::Ending::Phase::kGivenBack);
+    group_->ending().publish(group::Ending::Phase::kLogGivenBack);
     return Status::ok();
 }
 
@@ -212,8 +212,8 @@ Status Grouped::await_and_drain() {
     group_->stop_listening();
     FOREBAY_TRY(drain_unclosed());
     group_->ending().finished();
-    if (group_->ending().await(group::Ending::Phase::kGivenBack, kOthersMax) &&
-        group_->ending().all_came_to(group::Ending::Phase::kGivenBack))
+    if (group_->ending().await(group::Ending::Phase::kLogGivenBack, kOthersMax) &&
+        group_->ending().all_came_to(group::Ending::Phase::kLogGivenBack))
         remove_board(state_.file->state().name.log_number);
     return Status::ok();
 }

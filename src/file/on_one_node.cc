@@ -60,7 +60,7 @@ std::function<Status()> OnOneNode::rest_of_close() const {
             Status finished = group->ending().wait_until_finished();
             if (finished) finished = group->ending().outcome();
             const Status given_back = file->membership().finish_followed(finished);
-            group->ending().publish(group::Ending::Phase::kGivenBack);
+            group->ending().publish(group::Ending::Phase::kLogGivenBack);
             return given_back;
         };
     return [engine = state_.engine.get(), file = state_.file, group = group_, claim = state_.claim]() mutable {
@@ -68,8 +68,8 @@ std::function<Status()> OnOneNode::rest_of_close() const {
             return file->lifecycle().finish(stage::Lifecycle::Finish::kBehindProgram);
         });
         group->ending().finished(outcome);
-        if (const Status given_back = group->ending().await(group::Ending::Phase::kGivenBack, std::nullopt);
-            outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kGivenBack))
+        if (const Status given_back = group->ending().await(group::Ending::Phase::kLogGivenBack, std::nullopt);
+            outcome && given_back && group->ending().all_came_to(group::Ending::Phase::kLogGivenBack))
             (void)attempt([&] {
                 return engine->area().directory()->remove_file(group::board_name(file->state().name.log_number));
             });

@@ -28,7 +28,7 @@ class Ending {
 
     // The phase of a participant that ends without a close: it has written its records, or given its log back. Stored
     // in BoardRow::wants_room, whose value 1 means that a writer waits for room.
-    enum class Phase : std::uint64_t { kWritten = 2, kGivenBack = 3 };
+    enum class Phase : std::uint64_t { kWritten = 2, kLogGivenBack = 3 };
     void publish(Phase phase) noexcept;
     // Waits until all other live participants have reached `phase`. kUnavailable: one has not within `at_most`.
     [[nodiscard]] Status await(Phase phase, std::optional<std::chrono::milliseconds> at_most);

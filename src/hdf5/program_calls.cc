@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/attempt.h"
+#include "cache/attached_replica.h"
 #include "hdf5/host/copies.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/pause.h"
@@ -45,7 +46,8 @@ int prefetch(const char* path, std::uint64_t count, const std::uint64_t* offsets
     if (count == 0) ranges.push_back({0, kOffsetMax});
     for (std::uint64_t i = 0; i < count; ++i)
         ranges.push_back({offsets[i], offsets[i] + std::min(lengths[i], kOffsetMax - offsets[i])});
-    return error_number(file->prefetch(ranges));
+    cache::AttachedReplica* const attached = file->attach();
+    return attached != nullptr ? error_number(attached->prefetcher().prefetch(ranges)) : ENOTSUP;
 }
 
 // Calls the other copies until one knows the file. Returns an error number.
@@ -112,7 +114,8 @@ FOREBAY_EXPORT int forebay_path_prefetch_left(const char* path, std::uint64_t* b
     return forebay::hdf5::outcome_of([&] {
         if (bytes == nullptr) return EINVAL;
         int problem = 0;
-        if (const auto file = forebay::hdf5::find_cached(path, problem)) *bytes = file->prefetch_left();
+        if (const auto file = forebay::hdf5::find_cached(path, problem))
+            *bytes = file->attached() != nullptr ? file->attached()->prefetcher().left() : 0;
         if (problem != ENOENT) return problem;
         return forebay::hdf5::ask_copies<decltype(forebay_path_prefetch_left)>(
             "forebay_path_prefetch_left", [&](auto* call) { return call(path, bytes); });
@@ -122,7 +125,8 @@ FOREBAY_EXPORT int forebay_path_prefetch_left(const char* path, std::uint64_t* b
 FOREBAY_EXPORT int forebay_path_prefetch_cancel(const char* path) {
     return forebay::hdf5::outcome_of([&] {
         int problem = 0;
-        if (const auto file = forebay::hdf5::find_cached(path, problem)) file->cancel_prefetch();
+        if (const auto file = forebay::hdf5::find_cached(path, problem); file != nullptr && file->attached() != nullptr)
+            file->attached()->prefetcher().cancel();
         if (problem != ENOENT) return problem;
         return forebay::hdf5::ask_copies<decltype(forebay_path_prefetch_cancel)>(
             "forebay_path_prefetch_cancel", [&](auto* call) { return call(path); });

@@ -28,7 +28,7 @@ void FollowedBytes::take_in(const group::RecordOrder::Record& record, FileBounds
             break;
         }
         case log::RecordKind::kBypass:
-            ExtentIndex::note_bypass(*record.segment, record.sequence, record.argument != log::kSupersedesNothing);
+            record.segment->order.note_bypass(record.sequence, record.argument != log::kSupersedesNothing);
             for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
             if (bounds.several_nodes) break;
             // The target, and with it the file, may be longer now.

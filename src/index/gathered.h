@@ -4,7 +4,7 @@
 // merges records that arrive together. Adjoining pieces become one run, which is staged, read and drained as one
 // extent. The records stay in the log, for recovery, until no byte of the run is staged; the run is this process's
 // copy.
-// A run knows the segment of each of its bytes. So the index (index/extent_index.h), which owns it, keeps the segments'
+// A run knows the segment of each of its bytes. So its owner (index/keepers.h) keeps the segments'
 // accounts exact, also when parts of the run are superseded.
 // Memory: the bytes, and 8 more for each piece; one extent for each piece would take more.
 // Thread-safety: none; the index's lock guards it. Pinned bytes may be read without the lock.
@@ -63,7 +63,7 @@ class Gathered {
 
   private:
     friend class Gatherer;
-    friend class ExtentIndex;
+    friend class Keepers;
     struct Source {
         log::Segment* segment = nullptr;
         std::uint64_t sequence = 0, bytes = 0;
@@ -83,7 +83,7 @@ class Gathered {
     std::vector<Source> sources_;
     std::uint64_t oldest_ = 0, newest_ = 0;
 
-    // Accounts of the index.
+    // Accounts of its owner.
     std::uint64_t live_bytes_ = 0, pins_ = 0;
     std::size_t place_ = 0;   // among the index's runs
 };

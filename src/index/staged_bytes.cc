@@ -106,7 +106,7 @@ void StagedBytes::take_in_own_batch(FileBounds& bounds) {
 // Takes in a record of another participant. Markers are the drainer's own.
 void StagedBytes::take_in(const group::RecordOrder::Record& record, FileBounds& bounds) {
     if (record.kind == log::RecordKind::kBypass) {
-        ExtentIndex::note_bypass(*record.segment, record.sequence, record.argument != log::kSupersedesNothing);
+        record.segment->order.note_bypass(record.sequence, record.argument != log::kSupersedesNothing);
         for (const ByteRange& range : record.extents) index_.drop_older(range, record.sequence);
         if (bounds.several_nodes) return;
         // The target, and with it the file, may be longer now.

@@ -38,7 +38,7 @@ class StagedBytes {
     [[nodiscard]] const OwnRecords& own() const noexcept { return own_; }
 
     [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return index_.pending_bytes() + own_.bytes(); }
-    [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return index_.ready_bytes() + own_.ready_bytes(); }
+    [[nodiscard]] std::uint64_t ready_bytes() const noexcept { return index_.ready().bytes() + own_.ready_bytes(); }
     // Returns true if the target has every byte.
     [[nodiscard]] bool empty() const noexcept { return index_.empty() && own_.bytes() == 0; }
 

@@ -80,7 +80,7 @@ bool SpareDescriptors::give_all_back() noexcept {
     return give_all_back_locked();
 }
 
-void SpareDescriptors::look() noexcept {
+void SpareDescriptors::give_back_if_scarce() noexcept {
     if (count_.load(std::memory_order_relaxed) == 0) return;
     const std::lock_guard lock(mutex_);
     const std::size_t limit = limit_of_process();
@@ -88,7 +88,7 @@ void SpareDescriptors::look() noexcept {
 }
 
 void SpareDescriptors::note_open() noexcept {
-    if (opens_.fetch_add(1, std::memory_order_relaxed) % kOpensBetweenLooks == 0) look();
+    if (opens_.fetch_add(1, std::memory_order_relaxed) % kOpensBetweenLooks == 0) give_back_if_scarce();
 }
 
 bool lacks_descriptors(const Status& status) noexcept {

@@ -33,8 +33,8 @@ class SpareDescriptors {
     // After the return, no thread calls `holder`.
     void forget(SpareDescriptor& holder) noexcept;
     // Gives all back if descriptors are scarce. Call it before the program needs one.
-    void look() noexcept;
-    // Notes an open of the program, and calls `look` at every eighth.
+    void give_back_if_scarce() noexcept;
+    // Notes an open of the program, and calls `give_back_if_scarce` at every eighth.
     void note_open() noexcept;
     // Returns true if there were any, so a failed open may be retried.
     bool give_all_back() noexcept;

@@ -117,7 +117,7 @@ bool all_join(const file::Gathered& all) noexcept {
     return may && several;
 }
 
-WindowPeers::Setup setup_of(const file::Gathered& all, std::size_t self, cache::CachedFile::Exposed exposed) {
+WindowPeers::Setup setup_of(const file::Gathered& all, std::size_t self, cache::AttachedReplica::Exposed exposed) {
     WindowPeers::Setup setup;
     const Told first = told_by(all[0]);
     setup.id = first.nonce;
@@ -138,7 +138,7 @@ WindowPeers::Setup setup_of(const file::Gathered& all, std::size_t self, cache::
 
 // Collective. Returns null on all ranks or on none. After a failure halfway the windows stay until the process ends.
 std::shared_ptr<WindowPeers> make_windows(file::Team& team, MPI_Comm communicator, const file::Gathered& all,
-                                          cache::CachedFile::Exposed exposed) noexcept {
+                                          cache::AttachedReplica::Exposed exposed) noexcept {
     std::shared_ptr<WindowPeers> made;
     auto& live = AllWindows::get().live();
     if (!team.agree(attempt([&] {
@@ -172,18 +172,18 @@ std::shared_ptr<cache::Peers> join_peers(file::Team& team, const void* communica
                                          const file::PeersWanted& wanted) noexcept {
     MPI_Comm comm;
     std::memcpy(&comm, communicator, sizeof comm);
-    cache::CachedFile::Exposed exposed;
+    cache::AttachedReplica::Exposed exposed;
     std::vector<std::byte> words;
     const Status ready = attempt([&] {
         Told mine;
-        const bool is_cached = wanted.file != nullptr && !wanted.file->on_trial();
-        mine.joins = is_cached && !wanted.file->has_peers() ? 1 : 0;
+        const cache::AttachedReplica* const attached = wanted.file != nullptr ? wanted.file->attached() : nullptr;
+        mine.joins = attached != nullptr && !attached->has_peers() ? 1 : 0;
         mine.nonce = nonce_of(wanted.node);
         AllWindows::get().tell_left(mine);
         if (mine.left_count == kLeftMax) mine.joins = 0;
-        if (is_cached) mine.version = wanted.file->version();
+        if (attached != nullptr) mine.version = attached->replica()->source();
         if (mine.joins == 1 && wanted.leads) {
-            auto shown = wanted.file->expose();
+            auto shown = attached->expose();
             if (shown) exposed = std::move(shown).value();
             else mine.joins = 0;
         }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cache/cached_file.h"
+#include "cache/attached_replica.h"
 #include "cache/peer_patience.h"
 #include "cache/peer_view.h"
 #include "cache/peers.h"
@@ -33,7 +33,7 @@ class WindowPeers final : public cache::Peers {
         std::uint64_t file_bytes = 0;
         std::vector<int> leaders;
         Node own = 0;
-        cache::CachedFile::Exposed exposed;   // set on a leader
+        cache::AttachedReplica::Exposed exposed;   // set on a leader
     };
     explicit WindowPeers(Setup setup);
     ~WindowPeers() override;

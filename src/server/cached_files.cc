@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "area/staging_area.h"
+#include "cache/attached_replica.h"
 #include "io/open_existing.h"
 #include "io/posix_file.h"
 
@@ -99,17 +100,17 @@ Result<std::shared_ptr<cache::CachedFile>> CachedFiles::open(const wire::Open& r
     if (auto known = find(version)) return known;
     std::string warning;
     auto file = cache_->files.open(source, warning);
-    if (file == nullptr)
+    if (file == nullptr || file->attached() == nullptr)
         return Status(Code::kUnsupported, fmt::format("{}: this server does not read it through its cache{}{}",
                                                       request.path, warning.empty() ? "" : ": ", warning));
-    if (file->version() != version)
+    if (file->attached()->replica()->source() != version)
         return Status(Code::kUnavailable, fmt::format("{}: it changed during the open", request.path));
     keep(file);
     return file;
 }
 
 Status CachedFiles::read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into) {
-    const auto got = file.read_version(offset, into);
+    const auto got = file.attached()->reader().read_version(offset, into);
     if (!got) return got.status();
     if (got.value() < into.size())
         return {Code::kUnavailable, fmt::format("{}: it ends before the requested bytes", file.name())};
@@ -130,7 +131,8 @@ void CachedFiles::give_back(wire::Payload&& buffer) noexcept {
 std::shared_ptr<cache::CachedFile> CachedFiles::find(const cache::Version& version) {
     const std::lock_guard lock(mutex_);
     for (auto file = open_.begin(); file != open_.end(); ++file) {
-        if ((*file)->version() != version || (*file)->unusable()) continue;
+        const cache::Replica& replica = *(*file)->attached()->replica();
+        if (replica.source() != version || replica.unusable()) continue;
         open_.splice(open_.begin(), open_, file);
         return *file;
     }
@@ -144,7 +146,7 @@ void CachedFiles::keep(const std::shared_ptr<cache::CachedFile>& file) {
         const std::lock_guard lock(mutex_);
         for (auto one = open_.begin(); one != open_.end();) {
             const auto next = std::next(one);
-            if ((*one)->unusable()) ended.splice(ended.end(), open_, one);
+            if ((*one)->attached()->replica()->unusable()) ended.splice(ended.end(), open_, one);
             one = next;
         }
         open_.push_front(file);

@@ -67,7 +67,7 @@ class CachedFiles {
     std::unique_ptr<Cache> cache_;
     std::mutex mutex_;
     std::size_t readers_ = 0;
-    std::list<std::shared_ptr<cache::CachedFile>> open_;   // the newest open comes first
+    std::list<std::shared_ptr<cache::CachedFile>> open_;   // all with a replica; the newest open comes first
     std::array<wire::Payload, kBuffersKept> buffers_;      // the first `buffers_kept_` are valid
     std::size_t buffers_kept_ = 0;
 };

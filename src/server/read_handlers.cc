@@ -1,5 +1,6 @@
 #include "server/read_handlers.h"
 
+#include "cache/attached_replica.h"
 #include "io/event.h"
 
 namespace forebay::server {
@@ -47,15 +48,15 @@ Status CachedHandler::open(std::uint64_t number, const wire::Open& request) {
     auto opened = files_.open(request, connection_.sealed());
     if (!opened) return connection_.send(Type::kFailed, number, wire::encode(opened.status()));
     file_ = std::move(opened).value();
-    return connection_.send(Type::kOpened, number,
-                            wire::encode(wire::Opened{file_->version().size, file_->replica_label()}));
+    const cache::Replica& replica = *file_->attached()->replica();
+    return connection_.send(Type::kOpened, number, wire::encode(wire::Opened{replica.source().size, replica.label()}));
 }
 
 Status CachedHandler::read(const wire::Connection::Frame& request) {
     const auto wanted = wire::parse_read(request.payload);
     if (!wanted) return wanted.status();
     if (file_ == nullptr) return answer(connection_, request, {Code::kUnavailable, "no file is open"});
-    const std::uint64_t size = file_->version().size;
+    const std::uint64_t size = file_->attached()->replica()->source().size;
     if (wanted.value().offset > size || wanted.value().bytes > size - wanted.value().offset)
         return {Code::kCorrupt, "a request for bytes behind the end of the file"};
     wire::Payload buffer = files_.take_buffer();

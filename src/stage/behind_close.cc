@@ -41,8 +41,8 @@ bool Lifecycle::has_name() const {
 
 // The content of another program is the file's now. The log stays for `forebay recover`; reads do not see it.
 void Lifecycle::leave_to_others() {
-    file_.left.log = file_.left.to_others = true;
-    file_.left.bytes = file_.bytes.pending_bytes();
+    file_.retained_log.log = file_.retained_log.to_others = true;
+    file_.retained_log.bytes = file_.bytes.pending_bytes();
     file_.bytes.index().clear();
     file_.update_ledger();
 }
@@ -50,9 +50,10 @@ void Lifecycle::leave_to_others() {
 // The last statement of a group still counts the log if the close broke off before it could state that none counts.
 bool Lifecycle::leaves_log() const {
     const LockGuard lock(file_.mutex());
-    return file_.left.log || (file_.log != nullptr && !file_.log->segments().empty() &&
-                              (file_.mode == FileMode::kFailed || !file_.index().empty() || file_.index().any_sent() ||
-                               file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
+    return file_.retained_log.log ||
+           (file_.log != nullptr && !file_.log->segments().empty() &&
+            (file_.mode == FileMode::kFailed || !file_.index().empty() || file_.index().sent().any() ||
+             file_.bytes.own().bytes() > 0 || (file_.durable && file_.group != nullptr)));
 }
 
 bool Lifecycle::failed() const {
@@ -62,7 +63,7 @@ bool Lifecycle::failed() const {
 
 bool Lifecycle::left_to_others() const {
     const LockGuard lock(file_.mutex());
-    return file_.left.to_others;
+    return file_.retained_log.to_others;
 }
 
 std::uint64_t Lifecycle::nameless_bytes() const {

@@ -91,7 +91,7 @@ Result<std::uint64_t> ProcessCommits::append(bool closing, Status& failure) {
         FOREBAY_TRY(log_.append_marker(log::RecordKind::kCommit, size, sequence));
     } else if (!file_.log->marker_fits() || !file_.log->append_marker(log::RecordKind::kCommit, size, sequence)) {
         const LockGuard lock(file_.mutex());
-        add(file_.slot->guarantee_given_up, file_.bytes.index().held_bytes());
+        add(file_.slot->guarantee_given_up, file_.bytes.index().held().bytes());
         recorded = false;
     }
     recorded_ = recorded;

@@ -24,10 +24,10 @@ void DrainedFile::catch_up(bool may_wait) {
 // A log is clogged if most of it is dead: a few small pieces that wait for neighbours keep every segment behind them.
 drain::Backlog DrainedFile::backlog() const noexcept {
     file_.mutex().assert_held();
-    const std::uint64_t needed_bytes = file_.bytes.pending_bytes() + file_.bytes.index().sent_bytes();
+    const std::uint64_t needed_bytes = file_.bytes.pending_bytes() + file_.bytes.index().sent().bytes();
     const bool clogged = file_.log &&
                          file_.log->segments().size() * file_.context.options().segment > 2 * needed_bytes + kDeadMax;
-    return {file_.bytes.ready_bytes(), !file_.bytes.index().ready_empty(), clogged, file_.sizes.logical,
+    return {file_.bytes.ready_bytes(), !file_.bytes.index().ready().empty(), clogged, file_.sizes.logical,
             file_.sizes.committed};
 }
 
@@ -43,13 +43,13 @@ void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::u
     std::uint64_t drained = 0;
     try {
         if (succeeded)
-            drained = file_.outflow.state.facts.reports_late() ? file_.bytes.index().send_drained(write)
-                                                               : file_.bytes.index().erase_drained(write);
+            drained = file_.outflow.state.facts.keeps_sent() ? file_.bytes.index().send_drained(write)
+                                                             : file_.bytes.index().erase_drained(write);
     } catch (const std::bad_alloc&) {
         drained = 0;
     }
     add(file_.slot->target_writes, 1);
-    if (succeeded && (write.pieces.size() > 1 || index::ExtentIndex::is_gathered(write.pieces.front().keeper)))
+    if (succeeded && (write.pieces.size() > 1 || index::gathered_of(write.pieces.front().keeper) != nullptr))
         add(file_.slot->merged, write.range.size());
     add(file_.slot->drain_ns, took_ns);
     add(file_.slot->drained, drained);

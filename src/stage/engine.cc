@@ -220,7 +220,8 @@ void Engine::State::leave_area() noexcept {
     // Without memory a process loses its line of statistics, or leaves a directory in which nothing is staged.
     (void)attempt([&] { tell_statistics(); });
     (void)attempt([&] {
-        if (!files.any_leaves_log()) area.leave();
+        const auto open = files.all();
+        if (std::ranges::none_of(open, [](const auto& file) { return file->lifecycle().leaves_log(); })) area.leave();
     });
 }
 

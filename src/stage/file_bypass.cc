@@ -16,10 +16,13 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     }
     const ByteRange range{offset, offset + bytes.size()};
     group::BypassCount* bypasses_now = nullptr;
+    drain::TargetCalls::Call call;
     {
         const LockGuard lock(file_.mutex());
         file_.follow();   // earlier writes of others are older than this one
-        FOREBAY_TRY(file_.outflow.bypass.begin(offset, bytes));
+        const auto begun = file_.outflow.bypass.begin(offset, bytes);
+        if (!begun) return begun.status();
+        call = begun.value();
         if (range.begin < file_.sizes.committed)
             add(file_.slot->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
         bypasses_now = &drained_.bypasses();
@@ -33,7 +36,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
     bool more = false;
     {
         const LockGuard lock(file_.mutex());
-        file_.outflow.bypass.end(range, outcome);
+        file_.outflow.bypass.end(range, call, outcome);
         drained_.allow_bypass();
         file_.context.pool()->announce_change();
         // After a failure, older staged bytes of the range stay staged.
@@ -78,7 +81,7 @@ bool StagedFile::append_bypass_record(ByteRange range, Place place) {
     if (file_.group && !file_.group->lost().is_ok()) return false;
     const bool supersedes = place == Place::kPerhapsStaged;
     const bool recorded = file_.log->append_through(range, sequence, supersedes);
-    if (file_.group && recorded) index::ExtentIndex::note_bypass(*file_.log->segments().newest(), sequence, supersedes);
+    if (file_.group && recorded) file_.log->segments().newest()->order.note_bypass(sequence, supersedes);
     return recorded;
 }
 

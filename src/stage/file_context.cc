@@ -65,7 +65,7 @@ bool FileContext::too_much_for_deadline() noexcept {
     return parts_.files.pending_bytes() > std::max(deadline_.allowance_bytes(monotonic_ns()), options().write_max);
 }
 
-void FileContext::addresses_given(const io::Identity& identity) { parts_.files.addresses_given(identity); }
+void FileContext::addresses_given(const io::Identity& identity) { parts_.files.given_addresses().note(identity); }
 
 void FileContext::count_made_good() noexcept {
     parts_.statistics.counters().made_good.fetch_add(1, std::memory_order_relaxed);

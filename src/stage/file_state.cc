@@ -82,9 +82,9 @@ std::optional<std::uint64_t> FileState::memory_pace() const noexcept {
 void FileState::update_ledger() {
     offer_target();
     if (follows()) return;   // the drainer keeps the accounts; reads filled the index of this process
-    const std::uint64_t pending = bytes.pending_bytes() + left.bytes;
+    const std::uint64_t pending = bytes.pending_bytes() + retained_log.bytes;
     slot->pending.store(pending + (group ? group->order().found_bytes() : 0), std::memory_order_relaxed);
-    slot->held.store(bytes.index().held_bytes(), std::memory_order_relaxed);
+    slot->held.store(bytes.index().held().bytes(), std::memory_order_relaxed);
     slot->superseded.store(bytes.index().superseded_bytes(), std::memory_order_relaxed);
     const bool any = pending > 0 && log && !log->segments().empty();
     // A size that the target has not got yet counts as well.

@@ -62,7 +62,7 @@ struct FileState {
         std::uint64_t resize_sequence = 0;   // of the last truncation whose record the log needs
     };
     // Why the log of a closed file stays, for recovery.
-    struct Left {
+    struct RetainedLog {
         bool log = false;          // the log stays, although the file has no failed drain of its own
         bool to_others = false;    // another program changed the target; reads return its content
         std::uint64_t bytes = 0;   // bytes that were pending when that was found
@@ -128,7 +128,7 @@ struct FileState {
     bool several_nodes = false;   // see GroupMembership::join
 
     Progress progress GUARDED_BY(mutex());
-    Left left GUARDED_BY(mutex());
+    RetainedLog retained_log GUARDED_BY(mutex());
     Counters slot;
 };
 

@@ -12,9 +12,25 @@ namespace forebay::stage {
 
 namespace {
 
-constexpr std::size_t kReadAroundMax = 65536;
+constexpr std::size_t kGivenAddressesMax = 65536;
 
 }   // namespace
+
+void GivenAddresses::note(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    if (files_.size() < kGivenAddressesMax) files_.insert(identity);
+    else any_ = any_ || !files_.contains(identity);
+}
+
+void GivenAddresses::forget(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    files_.erase(identity);
+}
+
+bool GivenAddresses::contains(const io::Identity& identity) {
+    const LockGuard lock(mutex_);
+    return any_ || files_.contains(identity);
+}
 
 Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identity) {
     const std::string path = target.file->name();
@@ -28,7 +44,8 @@ Result<Attached> FileTable::attach(OpenTarget target, const io::Identity& identi
         auto decision = area_.decide(attached.warning);
         if (!decision) return decision.status();
         aside = decision.value();
-        if (!aside && !target.prepare && were_addresses_given(identity)) aside = ledger::AsideReason::kAddressGiven;
+        if (!aside && !target.prepare && given_addresses_.contains(identity))
+            aside = ledger::AsideReason::kAddressGiven;
     }
     Source source;
     if (!writable) source = open_source(target, identity, attached.warning);
@@ -314,22 +331,6 @@ std::uint64_t FileTable::pending_bytes() noexcept {
     return bytes;
 }
 
-void FileTable::addresses_given(const io::Identity& identity) {
-    const LockGuard lock(mutex_);
-    if (read_around_.size() < kReadAroundMax) read_around_.insert(identity);
-    else any_read_around_ = any_read_around_ || !read_around_.contains(identity);
-}
-
-bool FileTable::were_addresses_given(const io::Identity& identity) {
-    const LockGuard lock(mutex_);
-    return any_read_around_ || read_around_.contains(identity);
-}
-
-void FileTable::forget_addresses(const io::Identity& identity) {
-    const LockGuard lock(mutex_);
-    read_around_.erase(identity);
-}
-
 void FileTable::await_threads_closing() noexcept {
     const auto self = std::this_thread::get_id();
     {
@@ -363,11 +364,6 @@ void FileTable::note_all_left() noexcept {
         if (entry.slot != nullptr) ledger::set_use(*entry.slot, ledger::FileUse::kLeft);
 }
 
-bool FileTable::any_leaves_log() {
-    const auto files = all();
-    return std::any_of(files.begin(), files.end(), [](const auto& file) { return file->lifecycle().leaves_log(); });
-}
-
 void FileTable::clear() noexcept {
     std::map<io::Identity, Entry> files;
     const LockGuard lock(mutex_);
@@ -376,11 +372,13 @@ void FileTable::clear() noexcept {
 
 void FileTable::lock_for_fork() {
     mutex_.lock();
+    given_addresses_.mutex_.lock();
     for (auto& [identity, entry] : files_) entry.file->state().mutex().lock();
 }
 
 void FileTable::unlock_after_fork() {
     for (auto& [identity, entry] : files_) entry.file->state().mutex().unlock();
+    given_addresses_.mutex_.unlock();
     mutex_.unlock();
 }
 

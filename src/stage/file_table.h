@@ -49,6 +49,23 @@ struct Attached {
     std::shared_ptr<cache::CachedFile> cached;   // through which the file is read, if that is the read cache
 };
 
+// The files of which the program has data addresses. It may read them around forebay, so this process stages them no
+// more. Each call locks for short. Thread-safe.
+class GivenAddresses {
+  public:
+    void note(const io::Identity& identity);
+    // The file is made or emptied: nothing is where it was.
+    void forget(const io::Identity& identity);
+    [[nodiscard]] bool contains(const io::Identity& identity);
+
+  private:
+    friend class FileTable;   // locks it for a fork
+
+    Mutex mutex_;
+    std::set<io::Identity> files_ GUARDED_BY(mutex_);
+    bool any_ GUARDED_BY(mutex_) = false;   // there are more than the set takes: it may be any file
+};
+
 class FileTable {
   public:
     FileTable(FileContext& context, ProcessArea& area, cache::ReadCache& read_cache, Statistics& statistics)
@@ -95,10 +112,7 @@ class FileTable {
     [[nodiscard]] std::vector<std::shared_ptr<cache::CachedFile>> read_through_cache();
     [[nodiscard]] std::uint64_t pending_bytes() noexcept;
 
-    // This process does not stage the file from now on.
-    void addresses_given(const io::Identity& identity);
-    // The file is made or emptied: nothing is where it was.
-    void forget_addresses(const io::Identity& identity);
+    [[nodiscard]] GivenAddresses& given_addresses() noexcept { return given_addresses_; }
 
     // The process ends: waits for other threads' closes. A signal handler may have called exit in this thread's own.
     void await_threads_closing() noexcept;
@@ -106,7 +120,6 @@ class FileTable {
     [[nodiscard]] Status await_process_end(const StagedFile& file) noexcept;
     // A thread may write to any file as long as its call lasts: the ledger tells that bytes are left in the logs.
     void note_all_left() noexcept;
-    [[nodiscard]] bool any_leaves_log();
     void clear() noexcept;
 
     void lock_for_fork() NO_THREAD_SAFETY_ANALYSIS;
@@ -143,19 +156,17 @@ class FileTable {
     void prepare_writing(Entry& entry, io::File& target);
     void note_writing(Entry& entry, std::shared_ptr<Writing> writing, std::optional<ledger::AsideReason> aside);
     void drop_handle(Entry& entry, bool writable);
-    [[nodiscard]] bool were_addresses_given(const io::Identity& identity);
     void forget(std::map<io::Identity, Entry>::iterator found) REQUIRES(mutex_);
 
     FileContext& context_;
     ProcessArea& area_;
     cache::ReadCache& read_cache_;
     Statistics& statistics_;
+    GivenAddresses given_addresses_;
     Mutex mutex_;
     Condition closed_;   // an entry's closing or closed_by, or ended_, has changed
     std::map<io::Identity, Entry> files_ GUARDED_BY(mutex_);
-    bool ended_ GUARDED_BY(mutex_) = false;                   // the process has finished its files
-    std::set<io::Identity> read_around_ GUARDED_BY(mutex_);   // files of which the program knows where their data are
-    bool any_read_around_ GUARDED_BY(mutex_) = false;         // there are more than that set takes: it may be any file
+    bool ended_ GUARDED_BY(mutex_) = false;   // the process has finished its files
     std::uint64_t next_log_ GUARDED_BY(mutex_) = 1;
 };
 

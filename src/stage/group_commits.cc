@@ -111,7 +111,7 @@ bool GroupCommits::recycle_durably(bool newest_too) {
         file_.outflow.state.failures.halted())
         return false;
     file_.follow();
-    if (file_.bytes.index().any_sent()) {
+    if (file_.bytes.index().sent().any()) {
         recycling_ = true;
         const Status confirmed = file_.outflow.syncs.sync();
         recycling_ = false;

@@ -90,7 +90,7 @@ bool GroupMembership::find_work(bool room_wanted) {
         file_.outflow.state.halt(file_.outflow.state.arrivals.timed_out());
     if (room_wanted && !file_.outflow.state.failures.halted()) {
         log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
-        if (file_.bytes.index().ready_empty() && file_.outflow.state.queue.idle() &&
+        if (file_.bytes.index().ready().empty() && file_.outflow.state.queue.idle() &&
             !file_.outflow.state.target.cut_due() && file_.group->lacks_room())
             add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
         (void)file_.outflow.state.planner.resume();
@@ -128,7 +128,7 @@ Status GroupMembership::finish_followed(const Status& outcome) {
             file_.outflow.state.target.set_size(file_.sizes.logical);
         } else {
             file_.log->segments().abandon();
-            file_.left.log = true;
+            file_.retained_log.log = true;
             file_.mode = FileMode::kFailed;
             file_.outflow.state.halt(outcome);
         }

@@ -212,7 +212,7 @@ Status Leftovers::may_forget(const io::Identity& identity, const std::string& pa
 }
 
 Status Leftovers::forget_before(const io::Identity& identity, const std::string& path, bool open_here) {
-    files_.forget_addresses(identity);
+    files_.given_addresses().forget(identity);
     if (!looks() || (!open_here && files_.find(identity) != nullptr)) return Status::ok();
     return give_up(identity, io::usable_path(path), false);
 }

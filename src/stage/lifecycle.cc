@@ -38,7 +38,7 @@ void Lifecycle::begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot
     file_.log.reset();
     file_.group.reset();
     file_.several_nodes = false;
-    file_.left = {};
+    file_.retained_log = {};
     log_.forget_failure();
     file_.progress.dirty = false;
     file_.progress.resize_sequence = 0;
@@ -85,7 +85,7 @@ Status Lifecycle::open_for_writing(std::unique_ptr<io::File> target, ledger::Led
 
 Status Lifecycle::refresh() {
     const LockGuard lock(file_.mutex());
-    if (file_.mode != FileMode::kPassive && !file_.left.to_others) return Status::ok();
+    if (file_.mode != FileMode::kPassive && !file_.retained_log.to_others) return Status::ok();
     const auto size = file_.target->size();
     if (!size) return size.status();
     file_.sizes.logical = size.value();
@@ -281,7 +281,7 @@ bool Lifecycle::confirm_for_close(Status& outcome) {
         file_.outflow.make_good();
         if (file_.outflow.state.failures.first_error().is_ok()) outcome = file_.outflow.confirms.await(Confirm::kClose);
     }
-    return file_.bytes.index().empty() && !file_.bytes.index().any_sent();
+    return file_.bytes.index().empty() && !file_.bytes.index().sent().any();
 }
 
 Status Lifecycle::close_keeping_log(Status outcome) {

@@ -50,7 +50,7 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
     if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted()) return false;
-    const bool sent = file_.bytes.index().any_sent();
+    const bool sent = file_.bytes.index().sent().any();
     std::size_t count = idle_segments();
     if (count == 0 && !sent) return false;
     recycling_ = true;

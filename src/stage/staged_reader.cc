@@ -41,7 +41,8 @@ struct StagedReader::CopyPlan {
 void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
     const ByteRange all{part.offset, part.offset + part.into.size()};
     const auto to = [&part](ByteRange range) { return part.into.subspan(range.begin - part.offset, range.size()); };
-    const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass || file_.left.to_others;
+    const bool plain = file_.mode == FileMode::kPassive || file_.mode == FileMode::kBypass ||
+                       file_.retained_log.to_others;
     if (plain && file_.index().empty()) {
         plan.target.push_back({all, part.into.data()});
         return;
@@ -65,13 +66,13 @@ void StagedReader::plan_copy(const ReadPart& part, CopyPlan& plan) const {
 }
 
 void StagedReader::pin(const CopyPlan& plan) {
-    for (const auto& staged : plan.staged) file_.bytes.index().pin(staged.bytes.keeper());
+    for (const auto& staged : plan.staged) file_.bytes.index().keepers().pin(staged.bytes.keeper());
 }
 
 // A close may be waiting to give the segments back.
 void StagedReader::unpin(const CopyPlan& plan) {
     const LockGuard lock(file_.mutex());
-    for (const auto& staged : plan.staged) file_.bytes.index().unpin(staged.bytes.keeper());
+    for (const auto& staged : plan.staged) file_.bytes.index().keepers().unpin(staged.bytes.keeper());
     file_.outflow.state.arrivals.announce_unpinned();
     if (file_.log) log_.recycle();
 }
@@ -215,7 +216,7 @@ Status StagedReader::copy_committed(CommitKeeper& keeper) {
         CommitKeeper::State state{
             file_.sizes.committed, file_.slot->guarantee_given_up.load(std::memory_order_relaxed), {}};
         const std::uint64_t real_end = file_.outflow.state.target.cut_due().value_or(kOffsetMax);
-        file_.bytes.index().for_each_ready(
+        file_.bytes.index().ready().map().for_each_and_gap(
             {0, file_.sizes.committed},
             [&](ByteRange range, const index::StagedPlace& bytes) {
                 state.elsewhere.push_back(range);

@@ -214,7 +214,7 @@ Status StagingLog::failure() const {
 // this copies the held bytes of the oldest segments to the newest one, if nothing else in them is needed.
 void StagingLog::compact() {
     for (;;) {
-        std::vector<index::ExtentIndex::Map::Extent> held;
+        std::vector<index::StagedExtents::Extent> held;
         log::Segment* source;
         {
             const LockGuard lock(file_.mutex());
@@ -224,7 +224,7 @@ void StagingLog::compact() {
             if (oldest.live_bytes == 0 || oldest.pins > 0 || oldest.unindexed.load() > 0 ||
                 oldest.live_bytes > file_.log->room(true) / 2)
                 return;
-            held = file_.bytes.index().held_in(&oldest);
+            held = file_.bytes.index().held().in(&oldest);
             std::uint64_t held_bytes = 0, needed = 0;
             for (const auto& extent : held) {
                 held_bytes += extent.range.size();
@@ -233,7 +233,7 @@ void StagingLog::compact() {
             if (held_bytes != oldest.live_bytes || needed > file_.log->room(true)) return;
             // Another file that needs room may let them drain meanwhile: they stay in place, and only held ones move.
             source = &oldest;
-            file_.bytes.index().pin(index::StagedPlace{source}.keeper());
+            file_.bytes.index().keepers().pin(index::StagedPlace{source}.keeper());
         }
         bool moved = true;
         for (const auto& [range, bytes] : held) {
@@ -247,7 +247,7 @@ void StagingLog::compact() {
                                                       log::DataClass::kMetadata});
         }
         const LockGuard lock(file_.mutex());
-        file_.bytes.index().unpin(index::StagedPlace{source}.keeper());
+        file_.bytes.index().keepers().unpin(index::StagedPlace{source}.keeper());
         if (!moved) return;
     }
 }
@@ -285,7 +285,7 @@ Status StagingLog::make_marker_room() {
             file_.group->order().await_complete();
             FOREBAY_TRY(file_.outflow.state.arrivals.await_next(file_.mutex()));
             file_.follow();
-            if (!file_.bytes.index().ready_empty())
+            if (!file_.bytes.index().ready().empty())
                 FOREBAY_TRY(drain());   // bytes of another participant keep the frontier
             FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
         }

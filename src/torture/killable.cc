@@ -49,7 +49,7 @@ bool Signals::take() {
 }
 
 Result<Killable> Killable::start(Signals& signals, const std::vector<std::string>& arguments,
-                                 const std::string& words) {
+                                 const std::string& error_path) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return Status::from_errno(errno, "create a pipe");
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -57,7 +57,7 @@ Result<Killable> Killable::start(Signals& signals, const std::vector<std::string
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, words.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, error_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawnattr_t attributes;
     ::posix_spawnattr_init(&attributes);
     ::posix_spawnattr_setsigmask(&attributes, &signals.mask_before());

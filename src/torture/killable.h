@@ -37,9 +37,9 @@ class Signals {
 // The destructor kills the child if it still runs, and waits for it without a deadline.
 class Killable {
   public:
-    // Collects the program's standard output; its standard error goes to the file `words`.
+    // Collects the program's standard output; its standard error goes to the file `error_path`.
     [[nodiscard]] static Result<Killable> start(Signals& signals, const std::vector<std::string>& arguments,
-                                                const std::string& words);
+                                                const std::string& error_path);
     ~Killable();
     Killable(Killable&& other) noexcept;
     Killable& operator=(Killable&&) = delete;

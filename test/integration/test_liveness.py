@@ -367,6 +367,8 @@ f.close()
         "each has a name and a start of its own"
     )
     running[0].kill()
+    # The program dies a moment after its parent. Without standard input it would end well meanwhile.
+    assert running[0].stdout.read() == ""
     running[0].communicate(timeout=60)
     expect_flushed(read_now(paths[0], area, locking=locking, before=before))
     assert len(left(area)) == 1, "that of the living one"

@@ -66,6 +66,16 @@ class LateClient {
         if (got) (void)file->write_at(offset, bytes);
         kept_.push_back({file, offset, std::move(before)});
     }
+    // A cut is never lost: bytes that come back below a later end are zeros.
+    Status resize(io::File& file, std::uint64_t size) {
+        const std::lock_guard lock(mutex_);
+        FOREBAY_TRY(file.resize(size));
+        for (Kept& kept : kept_) {
+            const std::size_t stay = std::clamp(size, kept.offset, kept.offset + kept.before.size()) - kept.offset;
+            std::fill(kept.before.begin() + static_cast<std::ptrdiff_t>(stay), kept.before.end(), std::byte{0});
+        }
+        return Status::ok();
+    }
     Status pass_on() {
         bool refuses = false;
         {
@@ -106,6 +116,7 @@ class LateFile final : public io::ForwardingFile {
         }
         return Status::ok();
     }
+    Status resize(std::uint64_t size) override { return client_->resize(*file_, size); }
     Status sync() override { return client_->pass_on(); }
     Status flush() override { return client_->pass_on(); }
 

@@ -24,14 +24,16 @@ class NotingListener final : public drain::DrainListener {
     bool given_up() const noexcept override { return given_up_; }
     void catch_up(bool) override {}
     drain::Backlog backlog() const noexcept override {
-        return {bytes_.ready_bytes(), !bytes_.index().ready_empty(), false, logical_size_, committed_size_};
+        return {bytes_.ready_bytes(), !bytes_.index().ready().empty(), false, logical_size_, committed_size_};
     }
     bool has_records() const noexcept override { return true; }
     group::BypassCount& bypasses() noexcept override { return bypasses_; }
     void note(const log::TargetState& state) noexcept override { noted_.push_back(state); }
     void written(const plan::TargetWrite& write, bool succeeded, std::uint64_t) noexcept override {
         written_.push_back(write.range);
-        if (succeeded) (void)bytes_.index().erase_drained(write);
+        if (!succeeded) return;
+        if (keeps_sent_) (void)bytes_.index().send_drained(write);
+        else (void)bytes_.index().erase_drained(write);
     }
     void lost() noexcept override {}
     void error_kept(int sys_errno) noexcept override { error_ = sys_errno; }
@@ -53,6 +55,7 @@ class NotingListener final : public drain::DrainListener {
     index::StagedBytes& bytes_;
     group::BypassCount bypasses_;
     bool given_up_ = false, halted_ = false;
+    bool keeps_sent_ = false;   // as for a target that reports failures late
     std::uint64_t logical_size_ = std::uint64_t{3} << 20, committed_size_ = 0;
     int error_ = 0;
     std::vector<ByteRange> written_;

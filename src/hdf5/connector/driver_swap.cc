@@ -195,7 +195,7 @@ class OwnPart {
     // server, and not all ranks have another reason to keep it. Collective.
     [[nodiscard]] bool leaves_reading(const OfferedTeam& offered, const char* path) const {
         const bool keeps = goes_on_ || caches_;
-        const bool written = served_ && offered.team->rank() == 0 && is_written_through(options(), path);
+        const bool written = served_ && offered.team->rank() == 0 && may_have_writer(options(), path);
         const auto all = offered.team->agree(Status::ok(), (keeps ? 1 : 0) + (written ? 2 : 0));
         return !all || (all.value()[0] < 2 && std::ranges::count(all.value(), 1u) < offered.team->size());
     }

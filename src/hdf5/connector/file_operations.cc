@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/attached_replica.h"
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/dataset_places.h"
 #include "hdf5/identity.h"
@@ -45,12 +46,13 @@ std::shared_ptr<cache::CachedFile> cached_of(const OpenFile& file) {
     return engine != nullptr ? engine->files().cached(file.identity) : nullptr;
 }
 
-Result<std::shared_ptr<cache::CachedFile>> cache_of(const OpenFile* file) {
+// The result also keeps the cached file.
+Result<std::shared_ptr<cache::AttachedReplica>> replica_of(const OpenFile* file) {
     if (file == nullptr) return Status(Code::kUnsupported, "the file is not opened through forebay's driver");
-    auto cached = cached_of(*file);
-    if (cached == nullptr || !cached->ensure_cached())
-        return Status(Code::kUnsupported, file->path + " is not read through the read cache");
-    return cached;
+    const auto cached = cached_of(*file);
+    cache::AttachedReplica* const attached = cached != nullptr ? cached->attach() : nullptr;
+    if (attached == nullptr) return Status(Code::kUnsupported, file->path + " is not read through the read cache");
+    return std::shared_ptr<cache::AttachedReplica>(cached, attached);
 }
 
 // ---- staging ---------------------------------------------------------------------------------------
@@ -68,7 +70,7 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
             "it was opened natively; to cache files from their open, set HDF5_CACHE_WR=yes and HDF5_CACHE_RD=yes, "
             "or use the file access list");
     if (!file->writable)
-        return cache_of(file)
+        return replica_of(file)
                    ? 0
                    : cannot("it is open for reading without the cache; to cache it, set HDF5_CACHE_RD=yes, or use "
                             "the file access list");
@@ -93,11 +95,12 @@ herr_t remove_cache(const char* function, OpenFile* file) {
     if (file->writable && staged_of(*file) != nullptr)
         return told(function, file->file->step_aside(ledger::AsideReason::kDisabled));
     const auto cached = cached_of(*file);
-    return cached != nullptr ? told(function, cached->evict().status()) : 0;
+    const cache::AttachedReplica* const attached = cached != nullptr ? cached->attached() : nullptr;
+    return attached != nullptr ? told(function, cache::evict_units(attached->replica()).status()) : 0;
 }
 
 herr_t wait_durable(const char* function, const OpenFile* file) {
-    if (file == nullptr) return refuse(function, cache_of(file).status());
+    if (file == nullptr) return refuse(function, replica_of(file).status());
     if (!file->writable) return 0;
     if (const Status drained = await_drained(*file); !drained) return refuse(function, drained);
     stage::StagedFile* const staged = staged_of(*file);
@@ -117,15 +120,15 @@ void hint_at_missing_cache() {
 
 // ---- reading ahead ---------------------------------------------------------------------------------
 
-herr_t prefetch_places(const char* function, const Result<std::shared_ptr<cache::CachedFile>>& cached,
+herr_t prefetch_places(const char* function, const Result<std::shared_ptr<cache::AttachedReplica>>& attached,
                        const std::optional<std::vector<ByteRange>>& places, bool advice) {
     if (!places) return -1;
-    if (!cached) {
-        if (!advice) return refuse(function, cached.status());
+    if (!attached) {
+        if (!advice) return refuse(function, attached.status());
         hint_at_missing_cache();
         return 0;
     }
-    const Status asked = places->empty() ? Status::ok() : cached.value()->prefetch(*places);
+    const Status asked = places->empty() ? Status::ok() : attached.value()->prefetcher().prefetch(*places);
     return advice ? 0 : told(function, asked);
 }
 
@@ -138,7 +141,7 @@ herr_t prefetch_ranges(const char* function, const OpenFile* file, const forebay
     for (std::uint64_t i = 0; i < asked->count; ++i)
         ranges.push_back({asked->offsets[i],
                           asked->offsets[i] + std::min(asked->lengths[i], kOffsetMax - asked->offsets[i])});
-    return prefetch_places(function, cache_of(file), std::move(ranges), false);
+    return prefetch_places(function, replica_of(file), std::move(ranges), false);
 }
 
 // ---- the cache -------------------------------------------------------------------------------------
@@ -151,10 +154,10 @@ herr_t answer(const char* function, const void* arguments, std::uint64_t bytes) 
 }
 
 herr_t evict(const char* function, const OpenFile* file, const void* arguments) {
-    const auto cached = cache_of(file);
-    if (!cached) return refuse(function, cached.status());
-    const auto evicted = cached.value()->evict();
-    return evicted ? answer(function, arguments, evicted.value()) : refuse(function, evicted.status());
+    const auto attached = replica_of(file);
+    if (!attached) return refuse(function, attached.status());
+    const auto evicted = cache::evict_units(attached.value()->replica());
+    return evicted ? answer(function, arguments, evicted.value().bytes) : refuse(function, evicted.status());
 }
 
 herr_t query(const char* function, const OpenFile* file, const void* arguments) {
@@ -169,7 +172,7 @@ herr_t query(const char* function, const OpenFile* file, const void* arguments) 
 herr_t statistics(const char* function, const OpenFile* file, const forebay_text* asked) {
     if (asked == nullptr || asked->length == nullptr || (asked->into == nullptr && asked->size > 0))
         return refuse(function, missing_argument());
-    if (file == nullptr) return refuse(function, cache_of(file).status());
+    if (file == nullptr) return refuse(function, replica_of(file).status());
     std::string text = "{}";
     if (stage::StagedFile* const staged = staged_of(*file)) text = ledger::to_json(staged->counters());
     if (const auto cached = cached_of(*file)) {
@@ -218,13 +221,14 @@ herr_t carry_out(const char* function, Operation operation, OpenFile* file, cons
         case Operation::kPin: break;
         default: return 0;
     }
-    const auto cached = cache_of(file);
-    if (!cached) return refuse(function, cached.status());
-    if (operation == Operation::kPrefetchLeft) return answer(function, arguments, cached.value()->prefetch_left());
-    if (operation == Operation::kPrefetchCancel) cached.value()->cancel_prefetch();
+    const auto attached = replica_of(file);
+    if (!attached) return refuse(function, attached.status());
+    cache::Prefetcher& prefetcher = attached.value()->prefetcher();
+    if (operation == Operation::kPrefetchLeft) return answer(function, arguments, prefetcher.left());
+    if (operation == Operation::kPrefetchCancel) prefetcher.cancel();
     if (operation == Operation::kPin) {
         if (arguments == nullptr) return refuse(function, missing_argument());
-        cached.value()->set_pinned(static_cast<const forebay_switch*>(arguments)->on != 0);
+        attached.value()->replica()->use().set_pinned(static_cast<const forebay_switch*>(arguments)->on != 0);
     }
     return 0;
 }
@@ -245,15 +249,15 @@ herr_t carry_out(const char* function, Operation operation, const Object& datase
         default: return carry_out(function, operation, home_of(dataset).get(), arguments);
     }
     if (arguments == nullptr) return refuse(function, missing_argument());
-    const auto cached = cache_of(home_of(dataset).get());
+    const auto attached = replica_of(home_of(dataset).get());
     if (operation == Operation::kFollow) {
         const auto* const asked = static_cast<const forebay_rows*>(arguments);
         if (asked->count > 0 && asked->rows == nullptr) return refuse(function, missing_argument());
-        return prefetch_places(function, cached,
-                               places_of_rows(function, dataset, {asked->rows, asked->count}, cached.is_ok()), false);
+        return prefetch_places(function, attached,
+                               places_of_rows(function, dataset, {asked->rows, asked->count}, attached.is_ok()), false);
     }
     const hid_t file_space = static_cast<const PrefetchArguments*>(arguments)->file_space;
-    return prefetch_places(function, cached, places_of(function, dataset, file_space, cached.is_ok()),
+    return prefetch_places(function, attached, places_of(function, dataset, file_space, attached.is_ok()),
                            operation == Operation::kPrefetch);
 }
 

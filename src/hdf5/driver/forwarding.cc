@@ -234,7 +234,7 @@ Status ask_for_writer(const Options& options, const OpenFile& open) {
     });
 }
 
-bool is_written_through(const Options& options, const char* path) {
+bool may_have_writer(const Options& options, const char* path) {
     const Status asked = attempt([&]() -> Status {
         const auto opened = io::open_existing(path, io::Access::kRead);
         if (opened.status().code() == Code::kNotFound) return Status(Code::kUnsupported, opened.status().message());

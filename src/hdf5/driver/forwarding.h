@@ -38,7 +38,7 @@ struct Opening {
 
 // Returns true if a client of the server writes the file, or if that cannot be determined. The caller then opens the
 // file through the server. Blocks until the server answers.
-[[nodiscard]] bool is_written_through(const Options& options, const char* path);
+[[nodiscard]] bool may_have_writer(const Options& options, const char* path);
 
 // Ok: a client of the server writes this file now. If a client has closed the file and its bytes still
 // drain, waits for that; the client's lock on the file ends then or just after. kUnsupported: no client writes it.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/attempt.h"
+#include "cache/attached_replica.h"
 #include "file/local_file.h"
 #include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
@@ -210,13 +211,13 @@ void join_peers(MpiFile& file) noexcept {
     const Status named = attempt([&] { wanted.node = file.open->file->engine().area().node_name(); });
     if (!named) wanted.file = nullptr;
     file.peers = file.handles.adapter().join_peers(*file.team, file.handles.communicator(), wanted);
-    if (file.peers != nullptr) (void)file.cached->join(file.peers);
+    if (file.peers != nullptr) (void)file.cached->attached()->join(file.peers);   // files on trial have no peers
     if (file.cached != nullptr) file.open->file->engine().read_cache().prefetch_opened(*file.cached);
 }
 
 void leave_peers(MpiFile& file) noexcept {
     if (file.peers != nullptr) {
-        file.cached->part();
+        file.cached->attached()->part();
         file.peers->leave();
     }
     file.peers = nullptr;

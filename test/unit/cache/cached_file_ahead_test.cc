@@ -43,7 +43,7 @@ class CachedFileAheadTest : public CachedFileTest {
         policy.shared = std::make_shared<SharedBudget>(std::uint64_t{64} << 20);
         const auto file = open_full(policy);
         const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
-        ASSERT_TRUE(file->prefetch({&row, 1}));
+        ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1}));
         (void)tasks_.wait_all();
         EXPECT_FALSE(policy.shared->has(policy.shared->limit()));
         const auto own = replica();
@@ -64,10 +64,10 @@ TEST_F(CachedFileAheadTest, bytes_that_the_cache_has_no_room_for_are_fetched_bef
         const std::vector<ByteRange> order = shuffled(epoch);
         const std::uint64_t before = source_->bytes(), hits = file->counters().hit_bytes;
         const std::uint64_t ahead = file->counters().ahead_bytes;
-        ASSERT_TRUE(file->prefetch(order));
+        ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
         (void)tasks_.wait_all();
         EXPECT_EQ(source_->bytes() - before, kSize - kStored);
-        EXPECT_EQ(file->prefetch_left(), 0U) << "nothing more can be stored";
+        EXPECT_EQ(file->attached()->prefetcher().left(), 0U) << "nothing more can be stored";
         EXPECT_FALSE(policy.shared->has(policy.shared->limit()));
         expect_reads(*file, order);
         EXPECT_EQ(source_->bytes() - before, kSize - kStored) << "no read went to the file";
@@ -81,7 +81,7 @@ TEST_F(CachedFileAheadTest, bytes_that_the_cache_has_no_room_for_are_fetched_bef
 TEST_F(CachedFileAheadTest, a_prefetch_that_fills_the_cache_goes_on_into_memory) {
     const auto file = open(replica());
     const std::vector<ByteRange> order = shuffled(1);
-    ASSERT_TRUE(file->prefetch(order));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
     (void)tasks_.wait_all();
     const std::uint64_t fetched = source_->bytes();
     expect_reads(*file, order);
@@ -96,7 +96,7 @@ TEST_F(CachedFileAheadTest, a_prefetch_pauses_while_its_memory_is_full_and_goes_
     const auto file = open_full(policy);
     const std::vector<ByteRange> order = shuffled(7);
     const std::uint64_t before = source_->bytes();
-    ASSERT_TRUE(file->prefetch(order));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
     (void)tasks_.wait_all();
     EXPECT_LE(source_->bytes() - before, policy.budget_bytes * 3 / 4);
     EXPECT_GE(source_->bytes() - before, kUnitBytes);
@@ -115,7 +115,7 @@ TEST_F(CachedFileAheadTest, a_prefetch_pauses_while_other_files_have_the_budget)
     ASSERT_TRUE(policy.shared->take(5 * kUnitBytes));
     const std::vector<ByteRange> order{{6 * kUnitBytes, 7 * kUnitBytes}, {8 * kUnitBytes, 9 * kUnitBytes}};
     const std::uint64_t before = source_->bytes();
-    ASSERT_TRUE(file->prefetch(order));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
     (void)tasks_.wait_all();
     EXPECT_EQ(source_->bytes(), before) << "half of it is for bytes that are to be stored";
     policy.shared->give_back(5 * kUnitBytes);
@@ -134,7 +134,7 @@ TEST_F(CachedFileAheadTest, a_read_waits_for_no_queue) {
                                        {8 * kUnitBytes, 9 * kUnitBytes}};
     const std::uint64_t bytes = source_->bytes();
     source_->set_shut(true);
-    ASSERT_TRUE(file->prefetch(order));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
     source_->await_reads(5 + 2);   // as many as there are threads; the others wait in the queue
     std::thread reader([&] { expect_reads(*file, {order.data() + 3, 1}); });
     source_->await_reads(5 + 3);
@@ -153,7 +153,7 @@ TEST_F(CachedFileAheadTest, a_read_waits_for_its_own_bytes_that_are_being_fetche
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
     const std::uint64_t bytes = source_->bytes();
     source_->set_shut(true);
-    ASSERT_TRUE(file->prefetch({&row, 1}));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1}));
     source_->await_reads(5 + 1);
     std::thread reader([&] { expect_reads(*file, {&row, 1}); });
     source_->set_shut(false);
@@ -169,7 +169,7 @@ TEST_F(CachedFileAheadTest, a_read_whose_bytes_are_long_in_coming_reads_the_file
     const auto file = open_full(policy);
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
     source_->set_shut(true);
-    ASSERT_TRUE(file->prefetch({&row, 1}));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1}));
     source_->await_reads(5 + 1);
     std::thread reader([&] { expect_reads(*file, {&row, 1}); });
     source_->await_reads(5 + 2);
@@ -182,7 +182,7 @@ TEST_F(CachedFileAheadTest, a_read_whose_bytes_are_long_in_coming_reads_the_file
 TEST_F(CachedFileAheadTest, a_read_never_combines_two_versions) {
     const auto file = open_full();
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
-    ASSERT_TRUE(file->prefetch({&row, 1}));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1}));
     (void)tasks_.wait_all();
     const std::vector<std::byte> newer = bytes_of(kSize, 2);
     source_->change(newer);
@@ -204,7 +204,7 @@ TEST_F(CachedFileAheadTest, bytes_of_a_file_that_changes_while_they_are_fetched_
     const auto file = open_full();
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
     source_->set_shut(true);
-    ASSERT_TRUE(file->prefetch({&row, 1}));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1}));
     source_->await_reads(5 + 1);
     const std::vector<std::byte> newer = bytes_of(kSize, 4);
     source_->change(newer);
@@ -220,7 +220,7 @@ TEST_F(CachedFileAheadTest, a_source_that_fails_ahead_of_a_read_does_not_fail_th
     const auto file = open_full();
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
     source_->set_failing(true);
-    ASSERT_TRUE(file->prefetch({&row, 1}));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1}));
     (void)tasks_.wait_all();
     source_->set_failing(false);
     expect_reads(*file, {&row, 1});
@@ -234,26 +234,26 @@ TEST_F(CachedFileAheadTest, an_order_that_is_not_the_programs_ends_the_prefetch_
     const std::uint64_t before = source_->bytes();
     std::uint64_t own = 0;
     for (int turn = 0; turn < 20; ++turn) {
-        ASSERT_TRUE(file->prefetch({&named, 1}));
+        ASSERT_TRUE(file->attached()->prefetcher().prefetch({&named, 1}));
         (void)tasks_.wait_all();
         expect_reads(*file, {&other, 1});
         own += other.size();
     }
     (void)tasks_.wait_all();
     EXPECT_LE(source_->bytes() - before - own, 2 * policy.budget_bytes);
-    EXPECT_GT(file->unread_bytes(), 0U);
+    EXPECT_GT(file->attached()->unread_bytes(), 0U);
 }
 
 TEST_F(CachedFileAheadTest, a_whole_file_has_no_order_and_is_not_fetched_into_memory) {
     const auto file = open_full();
     const std::uint64_t before = source_->bytes();
     const ByteRange whole{0, kOffsetMax};
-    ASSERT_TRUE(file->prefetch({&whole, 1}));
-    file->prefetch_all();
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&whole, 1}));
+    file->attached()->prefetcher().prefetch_all();
     (void)tasks_.wait_all();
     EXPECT_EQ(source_->bytes(), before);
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
-    ASSERT_TRUE(file->prefetch({&row, 1})) << "a part of it is, later too";
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch({&row, 1})) << "a part of it is, later too";
     (void)tasks_.wait_all();
     EXPECT_EQ(source_->bytes() - before, kUnitBytes);
 }
@@ -264,11 +264,11 @@ TEST_F(CachedFileAheadTest, cancel_and_close_give_the_memory_back) {
     auto file = open_full(policy);
     const std::vector<ByteRange> order = shuffled(1);
     for (const bool closes : {false, true}) {
-        ASSERT_TRUE(file->prefetch(order));
+        ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
         (void)tasks_.wait_all();
         EXPECT_FALSE(policy.shared->has(policy.shared->limit()));
         if (closes) file.reset();
-        else file->cancel_prefetch();
+        else file->attached()->prefetcher().cancel();
         EXPECT_TRUE(policy.shared->has(policy.shared->limit()));
     }
 }
@@ -278,7 +278,7 @@ TEST_F(CachedFileAheadTest, a_row_that_comes_twice_is_fetched_once) {
     const ByteRange row{5 * kUnitBytes, 6 * kUnitBytes};
     const std::vector<ByteRange> order{row, row};
     const std::uint64_t before = source_->bytes();
-    ASSERT_TRUE(file->prefetch(order));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
     (void)tasks_.wait_all();
     expect_reads(*file, order);
     EXPECT_EQ(source_->bytes() - before, kUnitBytes);

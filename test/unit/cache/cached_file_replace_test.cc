@@ -80,7 +80,7 @@ class CachedFileReplaceTest : public CachedFileTest {
             if (told < order.size() && told - i <= known / 2) {
                 std::vector<ByteRange> more;
                 for (; told < order.size() && told - i < known; ++told) more.push_back(unit(order[told]));
-                ASSERT_TRUE(file.prefetch(more));
+                ASSERT_TRUE(file.attached()->prefetcher().prefetch(more));
             }
             (void)tasks_.wait_all();
             const ByteRange row = unit(order[i]);
@@ -132,7 +132,7 @@ TEST_F(CachedFileReplaceTest, threads_that_share_an_order_read_the_right_bytes) 
     const Order order = weighted(6 * kUnits, 10);
     std::vector<ByteRange> ranges;
     for (const std::uint64_t number : order) ranges.push_back(unit(number));
-    ASSERT_TRUE(file->prefetch(ranges));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(ranges));
     std::atomic<std::size_t> taken{0};
     std::vector<std::thread> readers;
     for (int i = 0; i < 3; ++i)
@@ -149,7 +149,7 @@ TEST_F(CachedFileReplaceTest, threads_that_share_an_order_read_the_right_bytes) 
 
 TEST_F(CachedFileReplaceTest, a_pinned_replica_stays) {
     const auto file = open(replica(), policy());
-    file->set_pinned(true);
+    file->attached()->replica()->use().set_pinned(true);
     read_in(*file, weighted(5 * kUnits, 4), 5 * kUnits);
     EXPECT_EQ(file->counters().aside.load(), Aside::kFull);
     EXPECT_EQ(file->counters().replaced_bytes, 0U);
@@ -172,15 +172,15 @@ TEST_F(CachedFileReplaceTest, bytes_of_another_version_take_no_place) {
     source_->change(newer);
     for (const std::uint64_t number : shuffled(1, 8)) {
         std::vector<ByteRange> twice{unit(number), unit(number)};
-        (void)file->prefetch(twice);
+        (void)file->attached()->prefetcher().prefetch(twice);
         (void)tasks_.wait_all();
         const auto got = read(*file, number * kUnitBytes, kUnitBytes);
         const auto begin = static_cast<std::ptrdiff_t>(number * kUnitBytes);
         const bool old = same(got, expected(number * kUnitBytes, kUnitBytes));
         EXPECT_TRUE(old || std::equal(got.begin(), got.end(), newer.begin() + begin)) << "never both";
-        EXPECT_FALSE(old && file->unusable());
+        EXPECT_FALSE(old && file->attached()->replica()->unusable());
     }
-    EXPECT_TRUE(file->unusable());
+    EXPECT_TRUE(file->attached()->replica()->unusable());
 }
 
 TEST_F(CachedFileReplaceTest, rows_that_lie_anywhere_are_kept_in_whole_blocks) {
@@ -194,7 +194,7 @@ TEST_F(CachedFileReplaceTest, rows_that_lie_anywhere_are_kept_in_whole_blocks) {
         const double place = std::uniform_real_distribution<>(0, 1)(random);
         order.push_back(row(static_cast<std::uint64_t>(place * place * static_cast<double>(rows))));
     }
-    ASSERT_TRUE(file->prefetch(order));
+    ASSERT_TRUE(file->attached()->prefetcher().prefetch(order));
     for (const ByteRange range : order) {
         (void)tasks_.wait_all();
         ASSERT_TRUE(same(read(*file, range.begin, range.size()), expected(range.begin, range.size())));

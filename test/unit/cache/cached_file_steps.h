@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 
+#include "cache/attached_replica.h"
 #include "cache/cached_file.h"
 #include "io/memory_file.h"
 #include "support/memory_source.h"

@@ -175,7 +175,7 @@ TEST_F(DevicesTest, a_unit_stays_on_its_full_device_if_no_other_has_room) {
     const std::uint64_t stored = replica->stored_bytes();
     std::uint64_t begun = kUnits;   // a unit of a few blocks, in what is left
     for (std::uint64_t unit = 0; unit < kUnits && begun == kUnits; ++unit)
-        if (!replica->has_any(unit) && fill(replica, unit, unit + 1, kBlockBytes)) begun = unit;
+        if (replica->present_blocks(unit) == 0 && fill(replica, unit, unit + 1, kBlockBytes)) begun = unit;
     ASSERT_LT(begun, kUnits);
     EXPECT_EQ(fill(replica, begun, begun + 1).code(), Code::kNoSpace);
     EXPECT_EQ(replica->stored_bytes(), stored + kBlockBytes) << "what was there is not given up for nothing";

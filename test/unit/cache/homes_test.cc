@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "cache/attached_replica.h"
 #include "cache/cached_file.h"
 #include "cache/peers.h"
 #include "io/memory_file.h"
@@ -117,7 +118,7 @@ TEST_F(HomesTest, what_another_node_is_the_home_of_comes_from_there_and_is_store
 }
 
 TEST_F(HomesTest, a_prefetch_and_what_is_read_ahead_come_from_there_too) {
-    file_->prefetch_all();
+    file_->attached()->prefetcher().prefetch_all();
     (void)tasks_.wait_all();
     EXPECT_EQ(source_->bytes_, kSize - kTheirs);
     EXPECT_EQ(homes_->bytes_, kTheirs);
@@ -177,21 +178,23 @@ TEST_F(HomesTest, threads_that_read_at_once_read_right) {
 }
 
 TEST_F(HomesTest, nobody_joins_them) {
-    EXPECT_TRUE(file_->has_peers());
-    EXPECT_FALSE(file_->join(std::make_shared<Homes>(content_)));
-    file_->part();
-    EXPECT_TRUE(file_->has_peers());
+    EXPECT_TRUE(file_->attached()->has_peers());
+    EXPECT_FALSE(file_->attached()->join(std::make_shared<Homes>(content_)));
+    file_->attached()->part();
+    EXPECT_TRUE(file_->attached()->has_peers());
 }
 
 TEST_F(HomesTest, who_must_be_sure_of_the_version_is_told_of_another_one) {
     std::vector<std::byte> bytes(kSize);
-    EXPECT_TRUE(file_->read_version(0, io::MutableBytes(bytes).first(kUnitBytes)));
+    EXPECT_TRUE(file_->attached()->reader().read_version(0, io::MutableBytes(bytes).first(kUnitBytes)));
     file_->await_stored();
     source_->changes_ = 1;
-    EXPECT_TRUE(file_->read_version(0, io::MutableBytes(bytes).first(kUnitBytes))) << "it is in the replica";
-    EXPECT_EQ(file_->read_version(0, bytes).status().code(), Code::kUnavailable);
-    EXPECT_EQ(file_->read_version(0, io::MutableBytes(bytes).first(kUnitBytes)).status().code(), Code::kUnavailable);
-    EXPECT_TRUE(file_->unusable());
+    EXPECT_TRUE(file_->attached()->reader().read_version(0, io::MutableBytes(bytes).first(kUnitBytes)))
+        << "it is in the replica";
+    EXPECT_EQ(file_->attached()->reader().read_version(0, bytes).status().code(), Code::kUnavailable);
+    EXPECT_EQ(file_->attached()->reader().read_version(0, io::MutableBytes(bytes).first(kUnitBytes)).status().code(),
+              Code::kUnavailable);
+    EXPECT_TRUE(file_->attached()->replica()->unusable());
 }
 
 }   // namespace

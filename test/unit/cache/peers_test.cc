@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "cache/attached_replica.h"
 #include "cache/cached_file.h"
 #include "cache/peer_patience.h"
 #include "cache/peer_read.h"
@@ -100,13 +101,13 @@ class PeersTest : public testing::TestWithParam<std::uint64_t> {
                 Replica::open(std::move(folder).value(), version, {}, 1, std::make_shared<Unlimited>()).value());
             const CachePolicy policy{.young_ns = 1000, .now_ns = later, .steady_ns = standing, .judge_speed = false};
             files_.push_back(std::make_unique<CachedFile>(source_, world_.replicas.back(), tasks_, policy));
-            EXPECT_TRUE(files_.back()->join(std::make_shared<PlayedPeers>(world_, node, GetParam())));
+            EXPECT_TRUE(files_.back()->attached()->join(std::make_shared<PlayedPeers>(world_, node, GetParam())));
         }
     }
     void prefetch(std::size_t node, ByteRange range = {0, kOffsetMax}) {
-        ASSERT_TRUE(files_[node]->prefetch({&range, 1}));
+        ASSERT_TRUE(files_[node]->attached()->prefetcher().prefetch({&range, 1}));
         (void)tasks_.wait_all();
-        EXPECT_EQ(files_[node]->prefetch_left(), 0u);
+        EXPECT_EQ(files_[node]->attached()->prefetcher().left(), 0u);
     }
     bool reads_right(std::size_t node, std::uint64_t offset, std::size_t size) {
         std::vector<std::byte> bytes(size);
@@ -241,10 +242,10 @@ TEST_P(PeersTest, a_file_that_fails_gives_its_error) {
 
 TEST_P(PeersTest, a_file_that_was_left_asks_nobody) {
     EXPECT_TRUE(reads_right(0, 0, kSize));
-    files_[1]->part();
+    files_[1]->attached()->part();
     EXPECT_TRUE(reads_right(1, 0, kSize));
     EXPECT_EQ(world_.reads, 0u);
-    EXPECT_FALSE(files_[1]->has_peers());
+    EXPECT_FALSE(files_[1]->attached()->has_peers());
 }
 
 TEST(PeerPatienceTest, waiting_in_vain_costs_no_more_than_was_saved_and_a_little) {

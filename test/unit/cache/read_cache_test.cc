@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "base/clock.h"
+#include "cache/attached_replica.h"
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
 #include "io/posix_file.h"
@@ -403,7 +404,7 @@ TEST_F(UnaskedTest, a_file_that_is_read_once_leaves_no_trace_on_the_node) {
     std::vector<std::byte> piece(4096);
     for (std::uint64_t at = 0; at + piece.size() <= content_.size(); at += piece.size())
         ASSERT_TRUE(file->read_at(at, piece));
-    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(file->attached(), nullptr);
     cache->note_closed(*file);
     EXPECT_EQ(opened_areas_, 0);
     EXPECT_EQ(cache->totals().files, 0u);
@@ -419,7 +420,7 @@ TEST_F(UnaskedTest, a_training_is_cached_and_nothing_is_left_after_it) {
             train(*file);
             file->await_stored();
         }
-        EXPECT_FALSE(file->on_trial());
+        EXPECT_NE(file->attached(), nullptr);
         EXPECT_GT(file->counters().hit_bytes.load(), content_.size());
         EXPECT_EQ(cached().size(), 1u);
         cache->note_closed(*file);
@@ -452,12 +453,12 @@ TEST_F(UnaskedTest, a_young_file_is_read_itself_and_cached_once_it_is_older) {
     const auto file = cache->open(source_, warning_);
     ASSERT_NE(file, nullptr);
     train(*file);
-    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(file->attached(), nullptr);
     EXPECT_EQ(opened_areas_, 0);
     EXPECT_EQ(file->counters().aside.load(), Aside::kYoung);
     source_->state_.modified_ns = realtime_ns() - kHour;
     train(*file);
-    EXPECT_FALSE(file->on_trial());
+    EXPECT_NE(file->attached(), nullptr);
 }
 
 TEST_F(UnaskedTest, where_versions_are_not_sure_a_file_is_cached_only_on_demand) {
@@ -466,11 +467,11 @@ TEST_F(UnaskedTest, where_versions_are_not_sure_a_file_is_cached_only_on_demand)
     const auto file = cache->open(source_, warning_);
     ASSERT_NE(file, nullptr);
     for (int epoch = 0; epoch < 3; ++epoch) train(*file);
-    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(file->attached(), nullptr);
     EXPECT_EQ(file->counters().aside.load(), Aside::kUnsure);
-    ASSERT_TRUE(file->prefetch(std::array{ByteRange{0, content_.size()}}));
-    EXPECT_FALSE(file->on_trial());
-    while (file->prefetch_left() > 0) file->await_stored();
+    ASSERT_TRUE(file->attach()->prefetcher().prefetch(std::array{ByteRange{0, content_.size()}}));
+    EXPECT_NE(file->attached(), nullptr);
+    while (file->attached()->prefetcher().left() > 0) file->await_stored();
     EXPECT_EQ(read(*file), content_);
     EXPECT_EQ(file->counters().hit_bytes.load(), content_.size());
 }
@@ -485,7 +486,7 @@ TEST_F(UnaskedTest, a_staging_area_that_fails_is_told_nobody) {
     for (int epoch = 0; epoch < 3; ++epoch) train(*file);
     EXPECT_EQ(warning_, "");
     EXPECT_EQ(file->counters().aside.load(), Aside::kFault);
-    EXPECT_FALSE(file->prefetch(std::array{ByteRange{0, 1}}));
+    EXPECT_EQ(file->attach(), nullptr);
 }
 
 TEST_F(UnaskedTest, a_file_that_is_written_and_was_not_cached_opens_no_staging_area) {
@@ -512,8 +513,8 @@ TEST_F(UnaskedTest, where_versions_are_not_sure_no_replica_is_kept_when_the_file
         source_->replace(content);
         const auto file = cache->open(source_, warning_);
         ASSERT_NE(file, nullptr);
-        ASSERT_TRUE(file->prefetch(std::array{ByteRange{0, content.size()}}));
-        while (file->prefetch_left() > 0) file->await_stored();
+        ASSERT_TRUE(file->attach()->prefetcher().prefetch(std::array{ByteRange{0, content.size()}}));
+        while (file->attached()->prefetcher().left() > 0) file->await_stored();
         EXPECT_EQ(read(*file), content) << seed;
         EXPECT_EQ(file->counters().hit_bytes.load(), content.size()) << seed;
         file->close();
@@ -528,7 +529,7 @@ TEST_F(UnaskedTest, what_its_reads_cannot_have_the_program_can_ask_for) {
     ASSERT_NE(file, nullptr);
     train(*file);
     ASSERT_EQ(file->counters().aside.load(), Aside::kFull);
-    EXPECT_TRUE(file->ensure_cached());
+    EXPECT_NE(file->attach(), nullptr);
     EXPECT_EQ(file->counters().aside.load(), Aside::kNone);
 }
 
@@ -538,7 +539,7 @@ TEST_F(UnaskedTest, a_replica_of_an_older_version_makes_no_new_one_of_a_file_tha
         const auto file = cache->open(source_, warning_);
         ASSERT_NE(file, nullptr);
         train(*file);
-        ASSERT_FALSE(file->on_trial());
+        ASSERT_NE(file->attached(), nullptr);
         file->close();
         cache->note_closed(*file);
     }
@@ -546,10 +547,10 @@ TEST_F(UnaskedTest, a_replica_of_an_older_version_makes_no_new_one_of_a_file_tha
     const auto file = cache->open(source_, warning_);
     ASSERT_NE(file, nullptr);
     EXPECT_EQ(read(*file), content_);
-    EXPECT_TRUE(file->on_trial());
+    EXPECT_EQ(file->attached(), nullptr);
     EXPECT_EQ(file->counters().stored_bytes.load(), 0u);
     for (int epoch = 0; epoch < 2; ++epoch) train(*file);
-    EXPECT_FALSE(file->on_trial()) << "it is trained on again";
+    EXPECT_NE(file->attached(), nullptr) << "it is trained on again";
 }
 
 TEST_F(UnaskedTest, a_replica_that_is_there_is_used_from_the_first_read_on) {
@@ -557,8 +558,8 @@ TEST_F(UnaskedTest, a_replica_that_is_there_is_used_from_the_first_read_on) {
     {
         const auto file = cache->open(source_, warning_);
         ASSERT_NE(file, nullptr);
-        ASSERT_TRUE(file->prefetch(std::array{ByteRange{0, content_.size()}}));
-        while (file->prefetch_left() > 0) file->await_stored();
+        ASSERT_TRUE(file->attach()->prefetcher().prefetch(std::array{ByteRange{0, content_.size()}}));
+        while (file->attached()->prefetcher().left() > 0) file->await_stored();
         file->close();
         cache->note_closed(*file);
     }
@@ -576,7 +577,7 @@ TEST_F(UnaskedTest, what_the_process_has_written_is_prefetched_if_an_option_says
     const auto file = cache->open(source_, warning_);
     ASSERT_NE(file, nullptr);
     cache->prefetch_opened(*file);
-    while (file->prefetch_left() > 0) file->await_stored();
+    while (file->attached()->prefetcher().left() > 0) file->await_stored();
     EXPECT_EQ(read(*file), content_);
     EXPECT_EQ(file->counters().hit_bytes.load(), content_.size());
 }

@@ -276,7 +276,7 @@ TEST_F(StoreTest, a_pinned_replica_stays_also_when_its_file_changes) {
     {
         const auto replica = store->replica(file(1), {.permanent = false});
         ASSERT_TRUE(replica);
-        replica.value()->set_pinned(true);
+        replica.value()->use().set_pinned(true);
         ASSERT_TRUE(fill(*store, file(1), 4, false));
     }
     EXPECT_THAT(names(*store), testing::ElementsAre("7-1")) << "though it is temporal";

@@ -207,13 +207,86 @@ TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
     const std::vector<std::byte> bytes(100, std::byte{'b'});
     {
         const LockGuard lock(outflow_.state.mutex);
-        ASSERT_TRUE(outflow_.bypass.begin(500, bytes));
+        const auto call = outflow_.bypass.begin(500, bytes);
+        ASSERT_TRUE(call);
         EXPECT_EQ(listener_.written_.size(), 1u);
-        outflow_.bypass.end({500, 600}, Status::ok());
+        outflow_.bypass.end({500, 600}, call.value(), Status::ok());
         EXPECT_TRUE(outflow_.state.queue.idle());
         EXPECT_TRUE(outflow_.state.facts.unsynced());
     }
     drainer.join();
+}
+
+// A target that reports failures late.
+class LateOutflowTest : public OutflowTest {
+  protected:
+    LateOutflowTest() {
+        listener_.keeps_sent_ = true;
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.open(target_, {.may_hang = false, .page_cache = true, .reports_late = true}, 0, 0);
+    }
+    // Takes a write that fails, and does not begin it.
+    WorkSource::Taken take_failing(std::uint64_t offset) {
+        stage(offset, 500, 'x');
+        {
+            const LockGuard lock(outflow_.state.mutex);
+            outflow_.state.planner.hurry();
+        }
+        faults_->fail(io::Operation::kWrite, 1, 1, EIO);
+        return outflow_.take();
+    }
+    bool answered() {
+        const LockGuard lock(outflow_.state.mutex);
+        return outflow_.state.arrivals.sync() && outflow_.state.arrivals.sync()->answered;
+    }
+};
+
+TEST_F(LateOutflowTest, a_sync_confirms_no_byte_whose_loss_an_overlapping_write_reports) {
+    stage(0, 1000, 'a');
+    ASSERT_TRUE(drain());
+    EXPECT_EQ(ready_bytes(), 0u);
+    const WorkSource::Taken failing = take_failing(5000);
+    ASSERT_TRUE(failing);
+    std::thread syncer([&] {
+        const LockGuard lock(outflow_.state.mutex);
+        EXPECT_TRUE(outflow_.syncs.sync());
+    });
+    while (!answered()) std::this_thread::yield();
+    failing.work->run();
+    syncer.join();
+    EXPECT_EQ(ready_bytes(), 1500u) << "the bytes of the write, and those that were sent before";
+}
+
+TEST_F(LateOutflowTest, a_report_after_a_write_that_bypassed_the_log_is_never_made_good) {
+    const std::vector<std::byte> bytes(100, std::byte{'b'});
+    {
+        const LockGuard lock(outflow_.state.mutex);
+        const auto call = outflow_.bypass.begin(0, bytes);
+        ASSERT_TRUE(call);
+        outflow_.bypass.end({0, 100}, call.value(), Status::ok());
+    }
+    take_failing(5000).work->run();
+    const LockGuard lock(outflow_.state.mutex);
+    outflow_.make_good();
+    EXPECT_FALSE(outflow_.state.failures.error());
+    EXPECT_FALSE(outflow_.syncs.sync());
+    EXPECT_EQ(listener_.error_, EIO);
+}
+
+TEST_F(LateOutflowTest, a_sync_ends_the_doubt_about_writes_that_bypassed_the_log) {
+    const std::vector<std::byte> bytes(100, std::byte{'b'});
+    {
+        const LockGuard lock(outflow_.state.mutex);
+        const auto call = outflow_.bypass.begin(0, bytes);
+        ASSERT_TRUE(call);
+        outflow_.bypass.end({0, 100}, call.value(), Status::ok());
+        ASSERT_TRUE(outflow_.syncs.sync());
+    }
+    take_failing(5000).work->run();
+    const LockGuard lock(outflow_.state.mutex);
+    outflow_.make_good();
+    EXPECT_TRUE(outflow_.state.failures.error());
+    EXPECT_EQ(listener_.error_, 0);
 }
 
 }   // namespace

@@ -61,14 +61,14 @@ class ExtentIndexOutOfMemory : public ::testing::Test {
     // Pending, held and zero bytes are what the maps hold; the segment's share is all of it.
     void expect_accounts_agree() {
         std::uint64_t held = 0, ready = 0, held_zeros = 0, ready_zeros = 0;
-        for (const auto& extent : index_->held_in(&*segment_)) held += extent.range.size();
-        for (const auto& extent : index_->held_in(nullptr)) held_zeros += extent.range.size();
-        index_->walk_ready(0, [&](ByteRange range, const StagedPlace& bytes) {
+        for (const auto& extent : index_->held().in(&*segment_)) held += extent.range.size();
+        for (const auto& extent : index_->held().in(nullptr)) held_zeros += extent.range.size();
+        index_->ready().map().walk_from(0, [&](ByteRange range, const StagedPlace& bytes) {
             (bytes.segment == nullptr ? ready_zeros : ready) += range.size();
             return true;
         });
-        EXPECT_EQ(index_->held_bytes(), held);
-        EXPECT_EQ(index_->ready_bytes(), ready);
+        EXPECT_EQ(index_->held().bytes(), held);
+        EXPECT_EQ(index_->ready().bytes(), ready);
         EXPECT_EQ(index_->zero_bytes(), held_zeros + ready_zeros);
         EXPECT_EQ(segment_->live_bytes, held + ready);
     }
@@ -156,11 +156,11 @@ TEST_F(ExtentIndexOutOfMemory, a_commit_that_failed_half_way_shows_the_same_byte
                                        EXPECT_EQ(newest(), before);
                                        index_->commit(kSize);
                                        expect_accounts_agree();
-                                       EXPECT_TRUE(index_->held_empty());
+                                       EXPECT_TRUE(index_->held().empty());
                                        EXPECT_EQ(newest(), before);
                                    }),
               0);
-    EXPECT_TRUE(index_->held_empty());
+    EXPECT_TRUE(index_->held().empty());
 }
 
 TEST_F(ExtentIndexOutOfMemory, bytes_that_move_to_another_place_are_never_lost) {

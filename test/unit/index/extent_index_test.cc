@@ -89,7 +89,7 @@ TEST_F(ExtentIndexTest, an_older_record_that_is_found_late_stays_below_newer_hel
     found(other_, {100, 200}, 5, kOffsetMax);
     found(one_, {100, 200}, 3);
     EXPECT_THAT(newest(), ElementsAre(Piece{100, 200, 5, 100}));
-    EXPECT_TRUE(index_.ready_empty());
+    EXPECT_TRUE(index_.ready().empty());
     EXPECT_EQ(one_.live_bytes, 0u);
     EXPECT_EQ(index_.superseded_bytes(), 100u);
 }
@@ -104,8 +104,8 @@ TEST_F(ExtentIndexTest, a_copy_of_the_same_record_replaces_it) {
 
 TEST_F(ExtentIndexTest, a_record_found_late_is_split_at_the_committed_end_as_any_other) {
     found(one_, {0, 300}, 3, 200);
-    EXPECT_EQ(index_.held_bytes(), 200u);
-    EXPECT_EQ(index_.ready_bytes(), 100u);
+    EXPECT_EQ(index_.held().bytes(), 200u);
+    EXPECT_EQ(index_.ready().bytes(), 100u);
 }
 
 TEST_F(ExtentIndexTest, zeros_of_a_cut_give_way_to_any_record_and_are_counted_apart) {
@@ -114,7 +114,7 @@ TEST_F(ExtentIndexTest, zeros_of_a_cut_give_way_to_any_record_and_are_counted_ap
     EXPECT_EQ(index_.pending_bytes(), 0u);
     found(one_, {200, 300}, 1, kOffsetMax);
     EXPECT_EQ(index_.zero_bytes(), 300u);
-    EXPECT_EQ(index_.held_bytes(), 100u);
+    EXPECT_EQ(index_.held().bytes(), 100u);
 }
 
 TEST_F(ExtentIndexTest, what_was_drained_is_forgotten_where_nothing_newer_came_meanwhile) {
@@ -144,8 +144,8 @@ TEST_F(ExtentIndexTest, zeros_that_came_while_zeros_and_data_were_drained_stay_w
 TEST_F(ExtentIndexTest, promoting_makes_zeros_drainable_too) {
     index_.truncate(100, 500, 500);
     EXPECT_EQ(index_.make_held_ready(), 400u);
-    EXPECT_TRUE(index_.held_empty());
-    EXPECT_FALSE(index_.ready_empty());
+    EXPECT_TRUE(index_.held().empty());
+    EXPECT_FALSE(index_.ready().empty());
     EXPECT_EQ(index_.zero_bytes(), 400u);
     EXPECT_EQ(index_.make_held_ready(), 0u);
 }
@@ -167,15 +167,15 @@ class SentBytes : public ExtentIndexTest {
 TEST_F(SentBytes, stay_in_their_segments_until_the_target_confirms_them) {
     EXPECT_EQ(send(), 200u);
     EXPECT_TRUE(index_.empty());
-    EXPECT_TRUE(index_.any_sent());
-    EXPECT_EQ(index_.sent_bytes(), 200u);
+    EXPECT_TRUE(index_.sent().any());
+    EXPECT_EQ(index_.sent().bytes(), 200u);
     EXPECT_EQ(one_.live_bytes, 200u);
-    ASSERT_TRUE(index_.begin_confirm());
-    EXPECT_FALSE(index_.begin_confirm());
+    ASSERT_TRUE(index_.sent().begin_confirm());
+    EXPECT_FALSE(index_.sent().begin_confirm());
     EXPECT_EQ(one_.live_bytes, 200u);
-    index_.end_confirm(true);
-    EXPECT_FALSE(index_.any_sent());
-    EXPECT_EQ(index_.sent_bytes(), 0u);
+    index_.sent().end_confirm(true);
+    EXPECT_FALSE(index_.sent().any());
+    EXPECT_EQ(index_.sent().bytes(), 0u);
     EXPECT_EQ(one_.live_bytes, 0u);
     EXPECT_EQ(index_.superseded_bytes(), 0u);
 }
@@ -185,9 +185,9 @@ TEST_F(SentBytes, are_ready_again_after_a_failure_where_nothing_newer_is_ready) 
     found(other_, {50, 120}, 3);
     found(other_, {150, 160}, 4, kOffsetMax);   // held: the committed bytes below must drain
     index_.resend();
-    EXPECT_FALSE(index_.any_sent());
-    EXPECT_EQ(index_.sent_bytes(), 0u);
-    EXPECT_EQ(index_.ready_bytes(), 200u);
+    EXPECT_FALSE(index_.sent().any());
+    EXPECT_EQ(index_.sent().bytes(), 0u);
+    EXPECT_EQ(index_.ready().bytes(), 200u);
     EXPECT_EQ(one_.live_bytes, 130u);
     EXPECT_EQ(other_.live_bytes, 80u);
     EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{0, 50, 1, 0}, Piece{50, 120, 3, 50}, Piece{120, 150, 2, 120},
@@ -196,34 +196,34 @@ TEST_F(SentBytes, are_ready_again_after_a_failure_where_nothing_newer_is_ready) 
 
 TEST_F(SentBytes, that_were_sent_during_a_sync_are_not_confirmed_by_it) {
     EXPECT_EQ(send(), 200u);
-    ASSERT_TRUE(index_.begin_confirm());
+    ASSERT_TRUE(index_.sent().begin_confirm());
     found(other_, {50, 120}, 3);
     EXPECT_EQ(index_.send_drained({{50, 120}, {{{50, 120}, other_.at(50), 3, StagedPlace{&other_}.keeper()}}}), 70u);
-    index_.end_confirm(true);
+    index_.sent().end_confirm(true);
     EXPECT_EQ(one_.live_bytes, 0u);
-    EXPECT_EQ(index_.sent_bytes(), 70u);
+    EXPECT_EQ(index_.sent().bytes(), 70u);
     index_.resend();
     EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{50, 120, 3, 50}));
 }
 
 TEST_F(SentBytes, sent_during_a_sync_that_fails_replace_older_ones) {
     EXPECT_EQ(send(), 200u);
-    ASSERT_TRUE(index_.begin_confirm());
+    ASSERT_TRUE(index_.sent().begin_confirm());
     found(other_, {50, 120}, 3);
     EXPECT_EQ(index_.send_drained({{50, 120}, {{{50, 120}, other_.at(50), 3, StagedPlace{&other_}.keeper()}}}), 70u);
-    index_.end_confirm(false);
+    index_.sent().end_confirm(false);
     index_.resend();
     EXPECT_THAT(newest({0, 200}), ElementsAre(Piece{0, 50, 1, 0}, Piece{50, 120, 3, 50}, Piece{120, 200, 2, 120}));
     EXPECT_EQ(one_.live_bytes, 130u);
-    EXPECT_EQ(index_.ready_bytes(), 200u);
+    EXPECT_EQ(index_.ready().bytes(), 200u);
 }
 
 TEST_F(SentBytes, beyond_a_committed_cut_are_forgotten) {
     EXPECT_EQ(send(), 200u);
     index_.truncate(80, 200, 200);
-    EXPECT_EQ(index_.sent_bytes(), 200u) << "the last commit has them";
+    EXPECT_EQ(index_.sent().bytes(), 200u) << "the last commit has them";
     index_.commit(80);
-    EXPECT_EQ(index_.sent_bytes(), 80u);
+    EXPECT_EQ(index_.sent().bytes(), 80u);
     index_.drop({0, 30});
     index_.drop_older({0, 60}, 2);
     index_.resend();
@@ -235,13 +235,13 @@ TEST_F(SentBytes, are_zeros_too) {
     index_.truncate(300, 500, 500);
     EXPECT_EQ(index_.make_held_ready(), 200u);
     EXPECT_EQ(index_.send_drained({{300, 500}, {{{300, 500}, nullptr, 0, plan::Keeper::kNone}}}), 0u);
-    EXPECT_TRUE(index_.any_sent());
+    EXPECT_TRUE(index_.sent().any());
     EXPECT_EQ(index_.zero_bytes(), 200u);
     index_.resend();
     EXPECT_EQ(index_.zero_bytes(), 200u);
     EXPECT_EQ(index_.send_drained({{300, 500}, {{{300, 500}, nullptr, 0, plan::Keeper::kNone}}}), 0u);
-    ASSERT_TRUE(index_.begin_confirm());
-    index_.end_confirm(true);
+    ASSERT_TRUE(index_.sent().begin_confirm());
+    index_.sent().end_confirm(true);
     EXPECT_EQ(index_.zero_bytes(), 0u);
 }
 

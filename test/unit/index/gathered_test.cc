@@ -135,13 +135,13 @@ TEST_F(GatheredTest, a_run_counts_in_its_segments_until_all_of_it_is_lost) {
     index.drop({25, 65});   // 5 of the second record, 10 of the first, 20, 5 of the first
     EXPECT_EQ(segments_[0].live_bytes, 485u);
     EXPECT_EQ(segments_[1].live_bytes, 975u);
-    index.pin(keeper);
+    index.keepers().pin(keeper);
     index.drop({0, 25});
     index.drop({65, 1500});
     EXPECT_EQ(segments_[0].live_bytes, 0u);
     EXPECT_EQ(segments_[1].live_bytes, 0u);
     EXPECT_EQ(*run->at(0), *segments_[0].at(64)) << "pinned";
-    index.unpin(keeper);
+    index.keepers().unpin(keeper);
 }
 
 TEST_F(GatheredTest, its_pieces_are_told_with_their_numbers_cut_to_the_range) {

@@ -59,11 +59,11 @@ TEST_F(SpareDescriptorsTest, they_are_given_back_once_half_of_the_numbers_are_us
         std::vector<std::unique_ptr<Holder>> holders;
         const int kept = keep_all(holders);
         SpareDescriptors& spare = SpareDescriptors::of_process();
-        spare.look();
+        spare.give_back_if_scarce();
         if (static_cast<int>(spare.kept()) != kept) return 1;
         for (int i = 0; i < 600; ++i)
             if (::open("/", O_RDONLY | O_CLOEXEC) < 0) return 2;
-        spare.look();
+        spare.give_back_if_scarce();
         int told = 0;
         for (const auto& holder : holders) told += holder->given_back;
         if (told != kept || spare.kept() != 0) return 3;
@@ -80,7 +80,7 @@ TEST_F(SpareDescriptorsTest, a_lower_limit_takes_them_back) {
                            (void)keep_all(holders);
                            const rlimit limits{64, 1024};
                            if (::setrlimit(RLIMIT_NOFILE, &limits) != 0) return 1;
-                           SpareDescriptors::of_process().look();
+                           SpareDescriptors::of_process().give_back_if_scarce();
                            return SpareDescriptors::of_process().kept() == 0 ? 0 : 2;
                        }),
               0);
