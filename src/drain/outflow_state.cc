@@ -91,6 +91,10 @@ void OutflowState::resend(const Status& failure) {
     }
 }
 
+void OutflowState::note_failed_beside(const Status& failure) noexcept {
+    if (facts.reports_late() && facts.writes_are_final() && !is_own(failure)) facts.note_lost();
+}
+
 bool OutflowState::end_call(const TargetCalls::Call& call) noexcept {
     calls.end(call);
     return settle_sync();

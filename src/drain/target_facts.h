@@ -22,6 +22,7 @@ class TargetFacts {
         may_hang_ = traits.may_hang && options.patience != 0;
         reports_late_ = traits.reports_late;
         writes_are_final_ = false;
+        lost_ = false;
         stripe_ = options.stripe != 0        ? options.stripe
                   : traits.stripe_bytes != 0 ? traits.stripe_bytes
                                              : kStripeUnlessTold;
@@ -34,6 +35,9 @@ class TargetFacts {
     // From now on no returned write is repeated, whatever a later call reports: the report stays as an error.
     void take_writes_for_final() noexcept { writes_are_final_.store(true, std::memory_order_relaxed); }
     [[nodiscard]] bool writes_are_final() const noexcept { return writes_are_final_.load(std::memory_order_relaxed); }
+    // A call beside the drain got a report that may be about bytes which are never written again.
+    void note_lost() noexcept { lost_.store(true, std::memory_order_relaxed); }
+    [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
     // True if a later call may report that bytes of an earlier write are lost (io::FileTraits).
     [[nodiscard]] bool reports_late() const noexcept { return reports_late_.load(std::memory_order_relaxed); }
     // True if the log keeps written bytes until the target confirms them.
@@ -72,6 +76,7 @@ class TargetFacts {
     std::atomic<bool> may_hang_{true};   // see io::FileTraits
     std::atomic<bool> reports_late_{false};
     std::atomic<bool> writes_are_final_{false};
+    std::atomic<bool> lost_{false};
     std::atomic<bool> unsynced_{false};
     std::atomic<std::uint64_t> pace_ns_{0};   // 0: none
     TargetPace measured_;

@@ -101,9 +101,12 @@ Status OnSeveralNodes::read(std::span<const ReadPart> parts) {
 // No node has staged bytes after the settle, so the target alone is cut or extended.
 Status OnSeveralNodes::truncate(std::uint64_t size) {
     FOREBAY_TRY(settle());
-    FOREBAY_TRY(agree(attempt([&] {
+    const Status resized = attempt([&] {
         return state_.team->rank() == 0 ? state_.file->membership().resize_beside(size) : Status::ok();
-    })));
+    });
+    if (!resized && state_.file->state().outflow.state.facts.lost() && state_.incomplete.is_ok())
+        state_.incomplete = copy_of(resized, "setting the size failed");
+    FOREBAY_TRY(agree(resized));
     const Status noted = attempt([&] { return state_.file->membership().note_size(size); });
     if (drains_) group_->marked();
     return agree(noted);

@@ -150,7 +150,8 @@ Status SharedFile::write_part(std::span<const Part> parts, stage::ByteClass byte
 }
 
 void SharedFile::defer_error(Status failure, stage::ByteClass of) noexcept {
-    Status& kept = of == stage::ByteClass::kMetadata ? state_.incomplete : state_.untold;
+    const bool stays = of == stage::ByteClass::kMetadata || state_.file->state().outflow.state.facts.lost();
+    Status& kept = stays ? state_.incomplete : state_.untold;
     if (kept.is_ok()) kept = std::move(failure);
 }
 

@@ -28,7 +28,8 @@ struct SharedState {
     std::shared_ptr<io::Claim> claim;
     bool attached = false;   // to the engine
     Status untold;           // the first failure since the last commit that only this rank knows
-    Status incomplete;       // the first failed write of metadata, which the file lacks from then on
+    Status incomplete;       // the first failure after which the file lacks bytes for good: a failed write of
+                             // metadata, or a report of bytes that are never written again
 
     // Returns the failure that a commit or the close has to report on all ranks, and forgets `untold`.
     [[nodiscard]] Status take_deferred_error() noexcept;

@@ -15,8 +15,10 @@ namespace forebay::recover {
 
 namespace {
 
-constexpr std::string_view kMember = "member-", kDone = "done", kClosed = "closed", kBegun = "begun";
+constexpr std::string_view kMember = "member-", kDone = "done", kBegun = "begun";
 constexpr std::size_t kCopyBytes = 1 << 20;
+constexpr int kTriesMax = 100;   // to open a directory that others remove meanwhile
+constexpr std::byte kLeft{1};    // in `done`, at the offset of the rank's number
 
 // A complete copy has this mark between its states and its path, written last.
 constexpr std::uint64_t kWholeAt = 512, kWholeMagic = 0x31304c4c4f544246;   // "FBTOLL01" in memory
@@ -57,15 +59,17 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
                                                    std::uint64_t team, bool create, io::Directory::Patience patience) {
     std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team), team));
     io::Directory& at = *self->home_;
-    // Another recovery may remove the directory between the look and the lock.
-    for (;;) {
+    // Another recovery may remove the directory between the look and the lock. A file system that is partly down may
+    // hide it for ever.
+    for (int tries = 1;; ++tries) {
+        const bool again = create && tries < kTriesMax;
         if (create) {
             auto made = at.create_directory(self->name_);
             if (!made && made.status().code() != Code::kAlreadyExists) return made.status();
         }
         const auto facts = at.facts(self->name_);
         if (!facts) {
-            if (facts.status().code() == Code::kNotFound && create) continue;
+            if (facts.status().code() == Code::kNotFound && again) continue;
             return facts.status();
         }
         if (facts.value().kind != io::Facts::Kind::kDirectory || facts.value().owner != ::geteuid() ||
@@ -74,7 +78,7 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
                           fmt::format("{}/{} is not a directory of this user alone", at.name(), self->name_));
         auto directory = at.open_directory(self->name_);
         if (!directory) {
-            if (directory.status().code() == Code::kNotFound && create) continue;
+            if (directory.status().code() == Code::kNotFound && again) continue;
             return directory.status();
         }
         self->directory_ = std::move(directory).value();
@@ -85,26 +89,16 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
         else if (const int error = lock.status().sys_errno(); error != ENOTSUP && error != ENOSYS && error != ENOLCK)
             return lock.status();
         if (const auto still = at.facts(self->name_)) return self;
-        else if (still.status().code() != Code::kNotFound || !create) return still.status();
+        else if (still.status().code() != Code::kNotFound || !again) return still.status();
     }
 }
 
-Result<bool> Gathering::is_there(std::string_view name) {
-    const auto facts = directory_->facts(std::string(name));
+Result<bool> Gathering::done() {
+    const auto facts = directory_->facts(std::string(kDone));
     if (facts) return true;
     if (facts.status().code() == Code::kNotFound) return false;
     return facts.status();
 }
-
-Status Gathering::put(std::string_view name) {
-    auto made = directory_->open_file(std::string(name), io::OpenMode::kCreateNew);
-    if (!made && made.status().code() != Code::kAlreadyExists) return made.status();
-    return directory_->sync();
-}
-
-Result<bool> Gathering::done() { return is_there(kDone); }
-Result<bool> Gathering::closed() { return is_there(kClosed); }
-Status Gathering::set_closed() { return put(kClosed); }
 
 // As in a segment's header. A file without a state was just created: nothing was written.
 Result<std::optional<log::TargetState>> Gathering::begun() {
@@ -130,12 +124,6 @@ Status Gathering::note_begun(const log::TargetState& state) {
     if (!first) return Status::ok();
     FOREBAY_TRY(begun_->sync());
     return directory_->sync();
-}
-
-Result<bool> Gathering::empty() {
-    const auto names = directory_->list();
-    if (!names) return names.status();
-    return names.value().empty();
 }
 
 Status Gathering::tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns,
@@ -194,16 +182,37 @@ Result<std::map<std::uint64_t, Gathering::Told>> Gathering::members() {
     return told;
 }
 
-Status Gathering::remove() {
-    FOREBAY_TRY(put(kDone));
+Status Gathering::set_done() {
+    auto made = directory_->open_file(std::string(kDone), io::OpenMode::kCreateNew);
+    if (!made && made.status().code() != Code::kAlreadyExists) return made.status();
+    FOREBAY_TRY(directory_->sync());
+    FOREBAY_TRY(home_->sync());
     const auto names = directory_->list();
     if (!names) return names.status();
     for (const std::string& name : names.value())
         if (name.starts_with(kMember)) FOREBAY_TRY(gone_is_fine(directory_->remove_file(name)));
-    for (const std::string_view name : {kClosed, kBegun})
-        FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(name))));
+    return gone_is_fine(directory_->remove_file(std::string(kBegun)));
+}
+
+// Each rank has a byte of its own, so that nodes without a lock do not overwrite each other's.
+Status Gathering::leave(std::span<const std::uint64_t> ranks, std::uint64_t members) {
+    const auto file = directory_->open_file(std::string(kDone), io::OpenMode::kReadWrite);
+    if (!file) return file.status();
+    for (const std::uint64_t rank : ranks) FOREBAY_TRY(file.value()->write_at(rank, std::span(&kLeft, 1)));
+    FOREBAY_TRY(file.value()->sync());
+    std::vector<std::byte> left(members);
+    const auto got = file.value()->read_at(0, left);
+    if (!got) return got.status();
+    if (got.value() < members || std::any_of(left.begin(), left.end(), [](std::byte one) { return one != kLeft; }))
+        return Status::ok();
     FOREBAY_TRY(gone_is_fine(directory_->remove_file(std::string(kDone))));
     return gone_is_fine(home_->remove_directory(name_));
+}
+
+Status Gathering::remove_empty() {
+    const auto names = directory_->list();
+    if (!names) return names.status();
+    return names.value().empty() ? gone_is_fine(home_->remove_directory(name_)) : Status::ok();
 }
 
 }   // namespace forebay::recover

@@ -1,9 +1,11 @@
 // The copies of undo journals that nodes put beside a file which they wrote together, until all are there.
 // The directory `.<file>.forebay-<team>` beside the target (mode 0700) has a copy `member-<rank>` for each rank.
-// `begun` exists once a recovery may have written to the target, `done` once the file is recovered, and `closed` if a
-// rank knows that it was closed. The last node's recovery removes the directory. Steps: docs/recovery.md, "Several
-// nodes, nodes=consistent". After a crash in any call the next recovery continues. Blocks on file I/O and syncs. Not
-// thread-safe. Recoveries exclude each other by a lock on the directory, where the file system has locks.
+// `begun` exists once a recovery may have written to the target, and `done` once no rank's copy is needed: the file is
+// recovered, or was closed. `done` stays until each rank's node has read it, because a missing directory proves
+// nothing: a server that is partly down can hide it. Then the last of these nodes removes the directory. Steps:
+// docs/recovery.md, "Several nodes, nodes=consistent". After a crash in any call the next recovery continues. Blocks on
+// file I/O and syncs. Not thread-safe. Recoveries exclude each other by a lock on the directory, where the file system
+// has locks.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,11 +35,9 @@ class Gathering {
     [[nodiscard]] static std::string name(const std::string& file, std::uint64_t team);
 
     [[nodiscard]] Result<bool> done();
-    // True if the file was closed, with nothing to undo. Other ranks may still need this fact.
-    [[nodiscard]] Result<bool> closed();
     // Copies a rank's journal, unless its copy is complete. `wrote_ns`: the rank was certainly alive then. Calls
-    // `promise` when the copy's name is on the device, before the copy counts. So a rank that has promised, and later
-    // finds the directory gone or empty, knows that all copies had counted.
+    // `promise` when the copy's name is on the device, before the copy counts. So the copies of ranks that have not
+    // promised do not count, and another node cannot have recovered the file.
     [[nodiscard]] Status tell(io::File& journal, std::uint64_t member, std::uint64_t wrote_ns,
                               const std::function<Status()>& promise);
     struct Told {
@@ -45,19 +46,19 @@ class Gathering {
     };
     [[nodiscard]] Result<std::map<std::uint64_t, Told>> members();
 
-    [[nodiscard]] Result<bool> empty();
-
-    [[nodiscard]] Status set_closed();
     // The target's state as noted by a recovery, on any node, that began to write to the target; none if none began.
     [[nodiscard]] Result<std::optional<log::TargetState>> begun();
     // Notes the target's state before and after a change. The first note is on the device when this returns.
     [[nodiscard]] Status note_begun(const log::TargetState& state);
-    // Marks the file as recovered, then removes all files, the mark, and the directory.
-    [[nodiscard]] Status remove();
+    // Makes `done` durably, then removes all copies.
+    [[nodiscard]] Status set_done();
+    // Call after set_done. Notes in `done` that these ranks do not need it any more. Removes the directory if none of
+    // `members` ranks does.
+    [[nodiscard]] Status leave(std::span<const std::uint64_t> ranks, std::uint64_t members);
+    // Removes the directory if it is empty.
+    [[nodiscard]] Status remove_empty();
 
   private:
-    [[nodiscard]] Result<bool> is_there(std::string_view name);
-    [[nodiscard]] Status put(std::string_view name);
     Gathering(std::unique_ptr<io::Directory> home, std::string name, std::uint64_t team)
         : home_(std::move(home)), name_(std::move(name)), team_(team) {}
 

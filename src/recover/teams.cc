@@ -33,6 +33,32 @@ std::string ranks(const std::vector<std::uint64_t>& numbers) {
     return text;
 }
 
+// Sets a flag in the journal's state.
+Status note(FoundJournal& journal, bool undo::UndoState::* flag) {
+    undo::UndoState& state = journal.view.state;
+    if (state.*flag) return Status::ok();
+    undo::UndoState next = state;
+    next.*flag = true;
+    FOREBAY_TRY(undo::write_undo_state(*journal.file, state.serial, next));
+    ++next.serial;
+    state = next;
+    return Status::ok();
+}
+
+// No rank needs the copies any more, and this node's ranks need not learn of it.
+Status leave(Gathering& gathering, const TeamSession& team) {
+    FOREBAY_TRY(gathering.set_done());
+    std::vector<std::uint64_t> left;
+    std::uint64_t members = 0;
+    for (const TeamSession::Member& member : team.members) {
+        FoundJournal& journal = TeamSession::journal_of(member);
+        FOREBAY_TRY(note(journal, &undo::UndoState::finished));
+        left.push_back(journal.view.header.member);
+        members = journal.view.header.members;
+    }
+    return gathering.leave(left, members);
+}
+
 class TeamRecovery {
   public:
     TeamRecovery(const Inventory& inventory, const TeamSession& team, const std::string& path, const Request& request,
@@ -45,6 +71,7 @@ class TeamRecovery {
             report_.processes.push_back(member.directory->process.pid);
             const undo::UndoState& state = TeamSession::journal_of(member).view.state;
             told_ = told_ && state.told;
+            finished_ = finished_ || state.finished;
         }
         closed_ = is_closed(team);
         members_ = TeamSession::journal_of(team.members.front()).view.header.members;
@@ -54,21 +81,18 @@ class TeamRecovery {
     FileReport run(const Status& busy) {
         if (!busy) return refused(report_, Reason::kInUse, busy);
         if (auto no = refuse_by_journals()) return *no;
-        if (!told_)   // make no copies for a missing file
+        if (!told_ && !finished_)   // make no copies for a missing file
             if (auto no = refuse_by_name()) return *no;
         // The journals name the gathering's directory, even if the file was renamed.
         auto home = outside_.open_home ? outside_.open_home(team_.path)
                                        : Status(Code::kUnsupported, "no directory to gather in");
+        if (!home && home.status().code() == Code::kNotFound) return not_found(home.status());
         if (!home) return refused(report_, reason_of(home.status()), home.status());
         const std::string file = std::filesystem::path(team_.path).filename().string();
-        auto gathering = Gathering::open(std::move(home).value(), file, team_.team, !request_.dry_run && !told_,
-                                         request_.beside);
+        auto gathering = Gathering::open(std::move(home).value(), file, team_.team,
+                                         !request_.dry_run && !told_ && !finished_, request_.beside);
         if (gathering.status().code() == Code::kNotFound) {
-            // Told and gone: the last node recovered the file, whose later fate is its user's affair. But a missing
-            // file system proves nothing.
-            if (told_ && !on_its_file_system())
-                if (auto no = refuse_by_name()) return *no;
-            if (told_ || closed_) return complete();
+            if (finished_ || told_ || closed_) return not_found(gathering.status());
             return wait_for({});   // a dry run: no copies yet
         }
         if (!gathering) return refused(report_, reason_of(gathering.status()), gathering.status());
@@ -90,13 +114,13 @@ class TeamRecovery {
                         return refused(report_, Reason::kInUse,
                                        {Code::kUnavailable,
                                         fmt::format("process {}, which wrote it too, is still there", process.pid)});
-        if (!closed_)
+        if (!closed_ && !finished_)
             if (auto no = refuse_by_others()) return no;
         for (const TeamSession::Member& member : team_.members) {
             const FoundJournal& journal = TeamSession::journal_of(member);
             report_.restarted = report_.restarted || journal.view.header.process.boot_id != outside_.boot_id;
         }
-        if (report_.restarted && !told_ && !closed_) {
+        if (report_.restarted && !told_ && !closed_ && !finished_) {
             refuse_restarted();
             return report_;
         }
@@ -123,17 +147,26 @@ class TeamRecovery {
         return refused(report_, Reason::kReplaced,
                        {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
     }
-    std::optional<FileReport> refuse_by_name() const {
+    std::optional<FileReport> refuse_by_name(Gathering* gathering = nullptr) {
         if (!outside_.identify) return std::nullopt;
         const auto identity = outside_.identify(report_.path);
+        if (identity.status().code() == Code::kNotFound) return not_found(identity.status(), gathering);
         if (!identity) return refused(report_, reason_of(identity.status()), identity.status());
         if (identity.value() != team_.identity) return replaced();
         return std::nullopt;
     }
-    [[nodiscard]] bool on_its_file_system() const {
-        if (!outside_.identify) return true;
-        const auto home = outside_.identify(std::filesystem::path(team_.path).parent_path().string());
-        return home && home.value().device == team_.identity.device;
+    // The file, or the directory of the copies, was not found. A server that is partly down can hide both, and the
+    // latter tells whether the file was recovered. So the journals go only with a proof: their own flags, or the search
+    // of a local file system.
+    FileReport not_found(const Status& status, Gathering* gathering = nullptr) {
+        if (finished_ || closed_) return complete();
+        if (!outside_.find_file || !outside_.find_file(team_.path, team_.identity).everywhere)
+            return refused(report_, Reason::kMissing, status);
+        report_.outcome = Outcome::kGone;
+        if (request_.dry_run) return report_;
+        if (gathering != nullptr) report_.status = leave(*gathering, team_);
+        if (report_.status) report_.status = give_back_team(team_);
+        return report_.status ? report_ : fail(report_.status);
     }
 
     Status gather(Gathering& gathering) {
@@ -141,12 +174,14 @@ class TeamRecovery {
         if (!told) return told.status();
         const auto done = gathering.done();
         if (!done) return done.status();
-        const auto empty = gathering.empty();
-        if (!empty) return empty.status();
-        // The last node was killed while it removed the directory.
-        if (done.value() || (told_ && empty.value())) return over(gathering, Outcome::kComplete);
+        if (done.value() || closed_) return over(gathering, Outcome::kComplete);
+        if (finished_) {   // killed while it left a directory that no other node needs
+            complete();
+            if (!request_.dry_run) FOREBAY_TRY(gathering.remove_empty());
+            return report_.status;
+        }
         if (told_)
-            if (auto no = refuse_by_name()) {
+            if (auto no = refuse_by_name(&gathering)) {
                 report_ = std::move(*no);
                 return Status::ok();
             }
@@ -154,12 +189,11 @@ class TeamRecovery {
             team_.members.begin(), team_.members.end(), [&](const TeamSession::Member& member) {
                 return told.value().contains(TeamSession::journal_of(member).view.header.member);
             });
-        if (report_.restarted && !counts && !closed_) {
+        if (report_.restarted && !counts) {
             refuse_restarted();
             return Status::ok();
         }
         if (!request_.dry_run) {
-            if (closed_) FOREBAY_TRY(gathering.set_closed());
             FOREBAY_TRY(tell(gathering));
             told = gathering.members();
             if (!told) return told.status();
@@ -167,14 +201,6 @@ class TeamRecovery {
         std::vector<std::uint64_t> missing;
         for (std::uint64_t member = 0; member < members_; ++member)
             if (!told.value().contains(member)) missing.push_back(member);
-        const auto closed = gathering.closed();
-        if (!closed) return closed.status();
-        if (closed.value() || closed_) {
-            // The other ranks may never come, if they removed their journals, or must still find this mark.
-            if (missing.empty()) return over(gathering, Outcome::kComplete);
-            complete();
-            return report_.status;
-        }
         if (!missing.empty()) {
             wait_for(missing);
             return Status::ok();
@@ -193,12 +219,8 @@ class TeamRecovery {
                 for (const FoundLog& found : session->logs)
                     for (const log::ScannedRecord& record : found.log->records)
                         wrote_ns = std::max(wrote_ns, record.header.time_ns);
-            FOREBAY_TRY(gathering.tell(*journal.file, journal.view.header.member, wrote_ns, [&]() -> Status {
-                if (journal.view.state.told) return Status::ok();
-                undo::UndoState state = journal.view.state;
-                state.told = true;
-                return undo::write_undo_state(*journal.file, state.serial, state);
-            }));
+            FOREBAY_TRY(gathering.tell(*journal.file, journal.view.header.member, wrote_ns,
+                                       [&] { return note(journal, &undo::UndoState::told); }));
         }
         return Status::ok();
     }
@@ -351,11 +373,11 @@ class TeamRecovery {
                             (target.modified_ns - died_ns) / 1'000'000'000)};
     }
 
-    // The file is right, and this node's journals are copied or not needed.
+    // The file needs no undo. The flags are set first, so that a killed recovery needs no directory any more.
     Status over(Gathering& gathering, Outcome outcome) {
         report_.outcome = outcome;
         if (request_.dry_run) return Status::ok();
-        FOREBAY_TRY(gathering.remove());
+        FOREBAY_TRY(leave(gathering, team_));
         return give_back_team(team_);
     }
 
@@ -393,7 +415,8 @@ class TeamRecovery {
     const Request& request_;
     const Outside& outside_;
     FileReport report_;
-    bool told_ = true;   // all this node's journals are promised as copies beside the target
+    bool told_ = true;        // all this node's journals are promised as copies beside the target
+    bool finished_ = false;   // the file needs no journal any more
     bool closed_ = false;
     std::uint64_t members_ = 0;
 };
@@ -431,7 +454,7 @@ FileReport discard_team(const Inventory& inventory, const TeamSession& team, con
             auto gathering = Gathering::open(std::move(home).value(),
                                              std::filesystem::path(team.path).filename().string(), team.team, false,
                                              request.beside);
-            if (gathering) report.status = gathering.value()->remove();
+            if (gathering) report.status = leave(*gathering.value(), team);
             else if (gathering.status().code() != Code::kNotFound) report.status = gathering.status();
         }
     if (report.status) report.status = give_back_team(team);

@@ -95,7 +95,10 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         const std::uint64_t begin_ns = monotonic_ns();
         {
             const group::BypassInFlight under_way(file_.group->target().bypasses());
-            FOREBAY_TRY(file_.target->write_at(part.offset, part.bytes));
+            if (Status written = file_.target->write_at(part.offset, part.bytes); !written) {
+                file_.outflow.state.note_failed_beside(written);
+                return written;
+            }
         }
         file_.context.wrote(begin_ns, monotonic_ns(), range);
         file_.outflow.state.facts.note_unsynced();

@@ -169,9 +169,10 @@ Status GroupMembership::resize_beside(std::uint64_t size) {
     const LockGuard writer(file_.writer);
     const auto present = file_.target->size();
     FOREBAY_TRY(present.status());
-    return present.value() == size
-               ? Status::ok()
-               : file_.target->resize(size);   // a size that is right already costs no call of a file server
+    if (present.value() == size) return Status::ok();   // costs no call of a file server
+    Status resized = file_.target->resize(size);
+    if (!resized) file_.outflow.state.note_failed_beside(resized);
+    return resized;
 }
 
 Status GroupMembership::note_size(std::uint64_t size) {

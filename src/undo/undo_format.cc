@@ -17,7 +17,7 @@ constexpr std::uint32_t kRecordMagic = 0x444e5546;     // "FUND" in memory
 constexpr std::uint32_t kVersion = 2;
 constexpr std::size_t kHeaderChecksumAt = 104, kStateChecksumAt = kUndoStateBytes - 8, kRecordChecksumAt = 56;
 constexpr std::uint64_t kMembersMax = std::uint64_t{1} << 24;
-constexpr std::uint64_t kClosed = 1, kTold = 2;
+constexpr std::uint64_t kClosed = 1, kTold = 2, kFinished = 4;
 
 std::uint64_t header_checksum(std::span<const std::byte> front, std::size_t path_bytes) noexcept {
     return XXH3_64bits_withSeed(front.data() + kUndoPathAt, path_bytes, XXH3_64bits(front.data(), kHeaderChecksumAt));
@@ -40,7 +40,9 @@ std::optional<UndoState> decode_state(const std::byte* p) noexcept {
     const auto flags = load_le<std::uint64_t>(p + 56);
     state.closed = (flags & kClosed) != 0;
     state.told = (flags & kTold) != 0;
-    if (state.serial == 0 || state.prepared < state.decided || (flags & ~(kClosed | kTold)) != 0) return std::nullopt;
+    state.finished = (flags & kFinished) != 0;
+    if (state.serial == 0 || state.prepared < state.decided || (flags & ~(kClosed | kTold | kFinished)) != 0)
+        return std::nullopt;
     return state;
 }
 
@@ -109,7 +111,7 @@ void encode(const UndoState& state, std::span<std::byte> at) noexcept {
     store_le(p + 32, state.prepared);
     store_le(p + 40, state.prepared_size);
     store_le(p + 48, state.given_up);
-    store_le(p + 56, (state.closed ? kClosed : 0) | (state.told ? kTold : 0));
+    store_le(p + 56, (state.closed ? kClosed : 0) | (state.told ? kTold : 0) | (state.finished ? kFinished : 0));
     store_le(p + kStateChecksumAt, XXH3_64bits(p, kStateChecksumAt));
 }
 

@@ -43,8 +43,9 @@ struct UndoState {
     std::uint64_t decided_ns = 0;                    // CLOCK_REALTIME at which this rank learned of it
     std::uint64_t prepared = 0, prepared_size = 0;   // the last commit that this rank agreed to; at least `decided`
     std::uint64_t given_up = 0;                      // bytes overwritten since then without a copy
-    bool closed = false;   // every rank knows of the last commit, and no rank has written since
-    bool told = false;     // recovery has laid a copy of this journal beside the target, possibly incomplete
+    bool closed = false;     // every rank knows of the last commit, and no rank has written since
+    bool told = false;       // recovery has laid a copy of this journal beside the target, possibly incomplete
+    bool finished = false;   // recovery has seen that the file needs this journal no more
 };
 
 struct UndoRecord {

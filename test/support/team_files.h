@@ -113,12 +113,14 @@ class TeamMember {
   public:
     TeamMember(std::shared_ptr<file::Team> team, const Scratch& scratch, LoadedOptions options, int flags = O_RDWR)
         : TeamMember(std::move(team), scratch, stage::Engine::create(std::move(options), scratch.opener()), flags) {}
+    using AroundTarget = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File>)>;
     TeamMember(std::shared_ptr<file::Team> team, const Scratch& scratch, std::shared_ptr<stage::Engine> engine,
-               int flags = O_RDWR)
+               int flags = O_RDWR, const AroundTarget& around = {})
         : engine_(std::move(engine)) {
         const int descriptor = ::open(scratch.target().c_str(), flags | O_CLOEXEC);
         EXPECT_GE(descriptor, 0);
-        stage::OpenTarget target{io::adopt_posix_file(descriptor, scratch.target()), true};
+        auto plain = io::adopt_posix_file(descriptor, scratch.target());
+        stage::OpenTarget target{around ? around(std::move(plain)) : std::move(plain), true};
         auto opened = file::SharedFile::open(engine_, std::move(target), std::move(team));
         status_ = opened.status();
         if (opened) {

@@ -102,13 +102,13 @@ class TeamWorld {
                                      return seen_as ? seen_as(std::move(existing)) : std::move(existing);
                                  }};
         outside.identify = [this](const std::string& path) -> Result<io::Identity> {
-            if (path == "/scratch") return home_identity;
             if (!target_named) return Status(Code::kNotFound, "stat " + path);
             return io::Identity{7, 1};
         };
         outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> {
-            return through_faults(*home_);
+            return through_faults(home_shown != nullptr ? *home_shown : *home_);
         };
+        outside.find_file = [this](const std::string&, const io::Identity&) { return io::Search{{}, searched}; };
         return outside;
     }
     // Recovers without a kill. Returns the only file of the report.
@@ -128,8 +128,9 @@ class TeamWorld {
     Status target_status;       // result of opening the target
     // Wraps the target that recovery opens; empty: no wrapper.
     std::function<io::ExistingFile(io::ExistingFile file)> seen_as;
-    bool target_named = true;   // the target exists under its name
-    io::Identity home_identity{7, 2};
+    bool target_named = true;              // the target exists under its name
+    bool searched = false;                 // a search of its whole, local file system did not find it
+    io::Directory* home_shown = nullptr;   // the target's directory, as recovery sees it; null: as it is
     recover::IsAlive alive = [](const area::ProcessIdentity&) { return false; };
 
   private:

@@ -1,0 +1,136 @@
+// A target that reports a lost write at a later call, which may be that of a participant that does not drain.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "io/fault_file.h"
+#include "support/late_target.h"
+#include "support/team_files.h"
+#include "support/thread_team.h"
+
+namespace forebay {
+namespace {
+
+using io::FaultPlan;
+using io::Operation;
+using test::bytes_of;
+using test::LateClient;
+using test::LateFile;
+using test::Participants;
+using test::same;
+
+LoadedOptions late_options(OnError on_error) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.on_error = on_error;
+    loaded.options.segment = 16 << 10;
+    loaded.options.size = 256 << 10;
+    return loaded;
+}
+
+// Two participants of one node with on_error=through. The drainer has written 9000 bytes, and then a write of it has
+// failed, so both bypass the log.
+class LateParticipants : public testing::Test {
+  protected:
+    LateParticipants() {
+        drain(0);
+        EXPECT_EQ(node_.file(0).counters().drained, 9000u);
+        plan_->fail(Operation::kWrite, 1, 1, EIO);
+        drain(9000);
+        EXPECT_TRUE(node_.group(0).target().bypasses_log());
+    }
+    void write(std::size_t who, std::uint64_t offset, std::size_t size) {
+        const auto bytes = bytes_of(size, ++seed_);
+        ASSERT_TRUE(node_.write(who, offset, bytes));
+        now_.write(offset, bytes);
+    }
+    void drain(std::uint64_t offset) {
+        write(0, offset, 9000);
+        const Status committed = node_.commit();
+        EXPECT_EQ(committed && node_.drain(), offset == 0);
+    }
+    test::AroundParticipants around() {
+        return {.target = [this, drainer = true](std::unique_ptr<io::File> file) mutable -> std::unique_ptr<io::File> {
+            auto late = std::make_unique<LateFile>(std::move(file), client_);
+            if (std::exchange(drainer, false)) return io::make_fault_file(std::move(late), plan_);
+            return late;
+        }};
+    }
+
+    const std::shared_ptr<LateClient> client_ = std::make_shared<LateClient>();
+    const std::shared_ptr<FaultPlan> plan_ = std::make_shared<FaultPlan>();
+    Participants node_{2, late_options(OnError::kThrough), nullptr, {}, false, around()};
+    test::PlainBytes now_;
+    std::uint64_t seed_ = 0;
+};
+
+// The drainer has no unconfirmed bytes while others bypass the log: its failure has made all of them ready again.
+TEST_F(LateParticipants, lose_no_bytes_of_the_drainer_if_another_write_gets_the_report) {
+    client_->lose();
+    ASSERT_EQ(client_->losses(), 1u) << "bytes that the target had taken";
+    EXPECT_FALSE(node_.write(1, 30000, bytes_of(1000, 77))) << "it gets the report";
+    const Status closed = node_.close();
+    EXPECT_FALSE(closed) << "an earlier call failed";
+    EXPECT_TRUE(same(node_.recovered(), now_.content));
+}
+
+TEST_F(LateParticipants, fail_each_flush_after_the_loss_of_bytes_that_bypassed_the_log) {
+    write(1, 30000, 1000);
+    client_->lose();
+    for (int i = 0; i < 2; ++i) {
+        const Status committed = node_.commit();
+        EXPECT_FALSE(committed && node_.drain());
+    }
+    EXPECT_FALSE(node_.close());
+}
+
+// Rank 0 is alone on its node. Rank 1 drains for the other node, and rank 2 writes there, too.
+void with_two_nodes(const std::shared_ptr<FaultPlan>& plan_of_rank_0,
+                    const std::function<void(test::TeamMember& member, int rank, LateClient& client)>& body) {
+    const std::shared_ptr<LateClient> clients[] = {std::make_shared<LateClient>(), std::make_shared<LateClient>()};
+    test::Scratch scratch;
+    test::ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
+        const int rank = team->rank();
+        const std::size_t node = rank == 0 ? 0 : 1;
+        LoadedOptions loaded = late_options(OnError::kFail);
+        loaded.options.node = fmt::format("node {}", node);
+        test::TeamMember member(team, scratch, stage::Engine::create(std::move(loaded), scratch.opener()), O_RDWR,
+                                [&](std::unique_ptr<io::File> file) -> std::unique_ptr<io::File> {
+                                    auto late = std::make_unique<LateFile>(std::move(file), clients[node]);
+                                    if (rank != 0) return late;
+                                    return io::make_fault_file(std::move(late), plan_of_rank_0);
+                                });
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        ASSERT_TRUE(member.write(static_cast<std::uint64_t>(rank) * 9000, bytes_of(9000, 1)));
+        ASSERT_TRUE(member.file().commit());
+        body(member, rank, *clients[node]);
+        EXPECT_FALSE(member.file().commit());
+        EXPECT_FALSE(member.file().commit()) << "the bytes are never written again";
+        EXPECT_FALSE(member.close());
+    });
+}
+
+TEST(LateNodes, fail_each_flush_after_a_bypassing_write_of_any_rank_has_got_the_report) {
+    with_two_nodes(std::make_shared<FaultPlan>(), [](test::TeamMember& member, int rank, LateClient& client) {
+        if (rank != 2) return;
+        client.lose();
+        ASSERT_EQ(client.losses(), 1u) << "bytes of the drainer";
+        const auto bytes = bytes_of(1000, 77);
+        const stage::StagedFile::Part part{40000, bytes};
+        EXPECT_FALSE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw)) << "it gets the report";
+    });
+}
+
+TEST(LateNodes, fail_each_flush_after_a_change_of_size_has_got_the_report) {
+    const auto plan = std::make_shared<FaultPlan>();
+    with_two_nodes(plan, [&plan](test::TeamMember& member, int rank, LateClient&) {
+        if (rank == 0) plan->fail(Operation::kResize, 1, 1, EIO);
+        EXPECT_FALSE(member.file().truncate(50000));
+    });
+}
+
+}   // namespace
+}   // namespace forebay
