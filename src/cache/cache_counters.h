@@ -1,7 +1,5 @@
-// The counters of one file that is read through the cache, and the reason why the cache leaves it aside.
-//
-// A counter also adds to the process's sum, if the file has one. Thread-safe, but `count_into` comes first. No call
-// blocks.
+// The counters of one file that is read through the cache, and the reason why the cache leaves it aside. A counter also
+// adds to the process's sum, if the file has one. Thread-safe, but `count_into` comes first. No call blocks.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,7 @@
-// The state that all parts of one cached file share: its source, its replica, and what limits and judges their use.
-//
-// The parts that read, fetch and store own it together (cache/attached_replica.h), and so do their tasks. Each member
-// that changes is a type with a page of its own, and guards itself.
-// Lock order: Prefetcher, UnitReplacement, PendingBudget, AheadBuffer. The other locks are taken alone.
-// Thread-safe. Only the parts block.
+// The state that all parts of one cached file share: its source, its replica, and what limits and judges their use. The
+// parts that read, fetch and store own it together (cache/attached_replica.h), and so do their tasks. Each member that
+// changes is a type with a page of its own, and guards itself. Lock order: Prefetcher, UnitReplacement, PendingBudget,
+// AheadBuffer. The other locks are taken alone. Thread-safe. Only the parts block.
 #pragma once
 
 #include <algorithm>

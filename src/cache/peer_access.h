@@ -1,5 +1,4 @@
 // The other nodes that one file is read from: servers that it was opened with, or peers that joined it.
-//
 // A file has servers, or peers, or neither; never both. Any thread and forked children may ask servers. Only the
 // program's thread may ask peers that joined, and none in a forked child (cache/peers.h). A lock guards the pointer to
 // the joined peers; without them no call takes it. No call but those of `Peers` blocks.

@@ -1,11 +1,8 @@
 // The presence map: tells which blocks of a source file are complete in its replica, in memory shared by processes.
-//
 // docs/cache-format.md is the specification. Pure except for the given memory; opens, maps and locks nothing. Decoders
 // accept hostile input. Thread-safe, also between processes. Nothing blocks. After a restart of the machine stored
 // blocks are doubtful, as bits, checksums and bytes reached the device in any order, until their checksums were
-// compared.
-//
-// Invariants
+// compared. Invariants:
 //   1. A set bit means that the replica has the block's bytes, of the version in the header.
 //   2. Only a unit's owner sets and clears its bits. It raises the generation before a reader can miss a cleared bit.
 // So a reader that finds the bits set, reads the replica, and finds the generation unchanged has read whole blocks.

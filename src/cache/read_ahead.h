@@ -1,5 +1,4 @@
 // Decides how many bytes of a file to fetch before they are requested (docs/read-cache.md, "How much is read ahead").
-//
 // In sequence: after three requests in a row the next unit, then twice as much each time. At random: nothing until the
 // program requested more than a sample; then several bytes for each further one, in file order. Pure; not thread-safe.
 #pragma once

@@ -1,10 +1,8 @@
-// The read cache of one process: chooses the files that are read through it, and has their common state.
-//
-// With option `read_cache` it caches regular files whose file system is not known to be local. With `auto` a file
-// starts on trial, and the cache gives no warnings. Errors of the cache are no errors of a read: it reads the file,
-// counts the reason, and with `on` warns of a fault once (docs/read-cache.md). Thread-safe. `open` blocks on metadata
-// of the file and of the staging area. A forked child makes a cache of its own; the inherited one still serves files
-// that were open.
+// The read cache of one process: chooses the files that are read through it, and has their common state. With option
+// `read_cache` it caches regular files whose file system is not known to be local. With `auto` a file starts on trial,
+// and the cache gives no warnings. Errors of the cache are no errors of a read: it reads the file, counts the reason,
+// and with `on` warns of a fault once (docs/read-cache.md). Thread-safe. `open` blocks on metadata of the file and of
+// the staging area. A forked child makes a cache of its own; the inherited one still serves files that were open.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,4 @@
 // The replica of one source file on the staging area, as one process uses it.
-//
 // A sparse file of the source's size on each device of the cache, and the presence map that the node's processes share
 // (presence.h). Reads take no lock and no memory. A process claims a unit before it stores. A claim ends with its
 // object and with the process; other processes take over a dead one's claims. After a crash at any instant all blocks

@@ -206,8 +206,6 @@ bool SourceFetcher::submit(std::function<Status()> run) {
     return static_cast<bool>(submitted.task);
 }
 
-// ---- storing ---------------------------------------------------------------------------------------
-
 // Compares the version after the bytes were read. It was the same at the open, and was old enough then that a change in
 // between would show.
 void SourceFetcher::store(Fetched& fetched) {

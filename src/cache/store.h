@@ -1,6 +1,5 @@
 // All replicas of a user on a staging area: the folder `<nls>/forebay-<uid>/cache`, part folders on further devices,
 // their accounts, and eviction.
-//
 // The store gets only these folders, so it cannot touch a write log. Capacity counts the bytes of blocks and presence
 // maps over all files and processes. At the limit it removes unused, unpinned replicas in the order of the policy. A
 // temporal replica goes with its last user, after a crash at the next open of the store (docs/read-cache.md, "What

@@ -1,5 +1,4 @@
 // The owners of a presence map's units: the right of one process to change a unit.
-//
 // A unit has at most one owner, a number from 1 to kOwnersMax that a process holds in its replica's folder. Zero: it is
 // free. The word also has the unit's device, which a change of the owner leaves as it is (docs/cache-format.md).
 // Invariant: only the owner frees a unit, or the process that takes over from a dead one. Thread-safe, also between

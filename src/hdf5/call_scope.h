@@ -1,5 +1,4 @@
 // Tells the drivers, which see bytes only, the kind of this thread's HDF5 call, and the connector the failures in it.
-//
 // Each callback of the connector has a scope on its stack. Scopes nest: a callback of the program (a datatype
 // conversion, an iteration) may make a call of another kind. A call may flush or close several files (mounted ones,
 // external links). The scope lists those with a failure (open_file.h). An unreported failure passes to the call around
