@@ -10,7 +10,6 @@
 
 namespace forebay::cache {
 
-// The reason why the cache does not store or read bytes of a file.
 enum class Aside : std::uint32_t {
     kNone,
     kYoung,     // its last change is too recent: a further change might not show in its times
@@ -27,7 +26,6 @@ inline constexpr std::size_t kAsideCount = 10;
 // The name in statistics: "young", "fast", ...
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
-// A counter of one file. It also adds to the process's sum after `count_into`.
 class CacheCounter {
   public:
     void fetch_add(std::uint64_t more, std::memory_order order) noexcept {

@@ -54,7 +54,6 @@ struct CachedFileState {
     CachedFileState(const CachedFileState&) = delete;
     CachedFileState& operator=(const CachedFileState&) = delete;
 
-    // The size of the replica's version.
     [[nodiscard]] std::uint64_t size() const noexcept { return replica->source().size; }
     // True if bytes that have no room in the cache may be fetched ahead into memory.
     [[nodiscard]] bool buffers() const noexcept {

@@ -25,7 +25,6 @@ class PeerAccess {
 
     [[nodiscard]] bool has_servers() const noexcept { return servers_ != nullptr; }
     [[nodiscard]] bool has_joined() const noexcept { return has_joined_.load(std::memory_order_relaxed); }
-    // Null if there are none.
     [[nodiscard]] Peers* servers() const noexcept { return servers_.get(); }
     // The peers that joined, if this thread may ask them. Otherwise null.
     [[nodiscard]] std::shared_ptr<Peers> joined() const noexcept;

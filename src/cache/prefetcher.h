@@ -49,7 +49,6 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
     void resume() noexcept;
 
   private:
-    // The order that a queued range gives of the program's reads.
     enum class Order : std::uint8_t {
         kOfReads,   // the program reads the ranges in this order
         kOfFile,    // unknown

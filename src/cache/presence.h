@@ -129,8 +129,7 @@ class Presence {
     // Called by the owner after the blocks were compared and published, or dropped. Returns the doubtful ones.
     std::uint64_t end_doubt(std::uint64_t unit) const noexcept { return units_[unit].doubtful.exchange(0); }
 
-    // Call before the stored bytes are subtracted: a process that stores meanwhile adds its bytes first, then sees
-    // this.
+    // Call before the stored bytes are subtracted: a process that stores meanwhile adds first, then sees this.
     void make_void() const noexcept { header_->state.store(MapState::kVoid); }
     // Checks that a header is complete, of this version and undamaged. Does not check its size.
     [[nodiscard]] static Status check(const PresenceHeader& header);
@@ -153,7 +152,6 @@ class Presence {
         return units_[unit].generation.load(std::memory_order_relaxed) == seen.generation;
     }
 
-    // The rights to change units.
     [[nodiscard]] UnitOwners owners() const noexcept { return {units_, header_->arrivals}; }
 
     // Called by the owner, after it wrote the bytes to the replica.

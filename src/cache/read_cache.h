@@ -35,7 +35,7 @@ class ReadCache {
     using OpenArea = ProcessStore::OpenArea;
     struct Manner {
         bool judge_speed = true;   // false: store files even if their file system is fast
-        // For other nodes' programs, which read ahead themselves: fetches requested bytes only, and waits for equal
+        // For other nodes' programs, which read ahead themselves: fetches only requested bytes, waits for equal
         // fetches.
         bool for_others = false;
     };
@@ -97,8 +97,7 @@ class ReadCache {
     [[nodiscard]] bool is_permanent() const noexcept {
         return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
     }
-    // For `leave_replicas`: a worker's replicas stay for later workers of its parent, which removes them
-    // (Keeping::parent).
+    // For `leave_replicas`: a worker's replicas stay for its parent, which removes them (Keeping::parent).
     void note_opened(const io::Identity& identity);
     void leave_replicas() noexcept;
     void note_written(const io::Identity& identity);

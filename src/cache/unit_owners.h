@@ -41,8 +41,7 @@ class UnitOwners {
     void give_up(std::uint64_t unit) const noexcept;
 
   private:
-    // Replaces `owner` by `next`; the device stays. Returns false if the unit has another owner, and puts it into
-    // `owner`.
+    // Replaces `owner` by `next`; the device stays. False: another owner, now in `owner`.
     [[nodiscard]] bool change(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept;
 
     std::span<UnitEntry> units_;

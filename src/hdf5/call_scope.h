@@ -17,8 +17,7 @@ namespace forebay::hdf5 {
 
 enum class CallKind {
     kOther,
-    // The flush or refresh of one object (H5Dflush and its kin). No commit: the superblock need not cover the object
-    // then.
+    // The flush or refresh of one object (H5Dflush and its kin). No commit: the superblock may not cover it.
     kObjectFlush,
     // An independent transfer of datasets without filters: HDF5 writes the program's raw data. It writes all other raw
     // data for all ranks (fill values, copies, global heaps, large attributes, filtered chunks). With several nodes

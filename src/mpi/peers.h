@@ -9,7 +9,6 @@
 
 namespace forebay::mpi {
 
-// See file::MpiAdapter.
 [[nodiscard]] std::shared_ptr<cache::Peers> join_peers(file::Team& team, const void* communicator,
                                                        const file::PeersWanted& wanted) noexcept;
 

@@ -68,7 +68,6 @@ class WindowPeers final : public cache::Peers {
         std::vector<std::byte> bytes;
         cache::PeerView view{ByteRange{0, 1}};
     };
-    // A part of the directory that lies on one node.
     struct Part {
         Node home = 0;
         std::uint64_t first_word = 0, words = 0;

@@ -117,8 +117,7 @@ const void* info_for(const void* caller) {
     return copy.info_for(caller);
 }
 
-// Runs after all exit handlers, HDF5's included, unless _exit, abort or a signal ends the process. Must not call HDF5
-// or MPI.
+// Runs after all exit handlers, HDF5's included, unless _exit, abort or a signal ends the process. No HDF5 or MPI here.
 [[gnu::destructor]] void end_of_process() { Session::get().end_of_process(); }
 
 }   // namespace
