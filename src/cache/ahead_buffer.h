@@ -1,8 +1,7 @@
 // Bytes of one file that were fetched ahead of the program's reads, and for which its replica has no room.
-//
 // A fetcher reserves room, announces a range, and then hands over its bytes or gives up. Bytes are dropped after as
 // many reads as requested, or once the program has read as many bytes from the file as the buffer may hold. The caller
-// compares versions before it hands over bytes, and after it read some. docs/read-cache.md, "In a known order".
+// compares versions before it hands over bytes and after reads. docs/read-cache.md, "In a known order".
 // Thread-safe. Only `await` blocks.
 #pragma once
 

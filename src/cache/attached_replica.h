@@ -34,8 +34,8 @@ class AttachedReplica {
     [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return file_->replica; }
     // The replica, to keep after the close. Null if the file system's versions are not sure.
     [[nodiscard]] std::shared_ptr<Replica> replica_to_keep() const noexcept;
-    // The replica for readers that bypass this object, also after the close. kUnsupported: versions are unsure, or the
-    // bytes are on several devices.
+    // The replica for readers that bypass this, even after the close. kUnsupported: versions are unsure, or there are
+    // several devices.
     struct Exposed {
         std::shared_ptr<Replica> replica;
         std::unique_ptr<io::Mapping> bytes;
@@ -54,8 +54,7 @@ class AttachedReplica {
     [[nodiscard]] bool has_peers() const noexcept { return file_->peers.has_servers() || file_->peers.has_joined(); }
 
     void await_stored() { file_->budget.await(); }
-    // Stops reading ahead; waits up to `CachePolicy::close_max` until fetched bytes are stored. Does nothing in a
-    // forked child.
+    // Stops reading ahead; stores fetched bytes, for at most `CachePolicy::close_max`. No effect in a forked child.
     void close();
 
   private:

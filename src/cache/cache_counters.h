@@ -1,7 +1,5 @@
-// The counters of one file that is read through the cache, and the reason why the cache leaves it aside.
-//
-// A counter also adds to the process's sum, if the file has one. Thread-safe, but `count_into` comes first. No call
-// blocks.
+// The counters of one file that is read through the cache, and the reason why the cache leaves it aside. A counter also
+// adds to the process's sum, if the file has one. Thread-safe, but `count_into` comes first. No call blocks.
 #pragma once
 
 #include <atomic>
@@ -12,7 +10,6 @@
 
 namespace forebay::cache {
 
-// The reason why the cache does not store or read bytes of a file.
 enum class Aside : std::uint32_t {
     kNone,
     kYoung,     // its last change is too recent: a further change might not show in its times
@@ -29,7 +26,6 @@ inline constexpr std::size_t kAsideCount = 10;
 // The name in statistics: "young", "fast", ...
 [[nodiscard]] const char* aside_name(Aside why) noexcept;
 
-// A counter of one file. It also adds to the process's sum after `count_into`.
 class CacheCounter {
   public:
     void fetch_add(std::uint64_t more, std::memory_order order) noexcept {

@@ -45,8 +45,6 @@ void CachedFile::close() {
     if (AttachedReplica* const replica = attached()) replica->close();
 }
 
-// ---- on trial --------------------------------------------------------------------------------------
-
 void CachedFile::read_by(std::unique_ptr<SmallCopy> copy) noexcept {
     small_ = std::move(copy);
     counters_->settle(Aside::kNone);
@@ -99,8 +97,6 @@ AttachedReplica* CachedFile::attach() noexcept {
     AttachedReplica* const now = attached();
     return now != nullptr || io::forks_so_far() != forks_ ? now : attach(Cause::kWanted);
 }
-
-// ---- calls -----------------------------------------------------------------------------------------
 
 Result<std::size_t> CachedFile::read_at(std::uint64_t offset, io::MutableBytes into) {
     if (AttachedReplica* const replica = attached()) return replica->reader().read(offset, into);

@@ -1,10 +1,8 @@
 // A file that is read from its replica on the staging area or, where that lacks the bytes, from its source.
-//
 // A decorator of io::File. A miss reads only the requested bytes from the source. Tasks store them and read ahead,
 // within a byte budget. Errors of the cache are no errors of a read: it reads the source, and the cache counts the
 // reason (docs/read-cache.md). A file may start on trial: nothing of it is on the staging area until reads show that a
 // replica pays (cache/trial.h), or the program asks for it.
-//
 // Thread-safe: reads run concurrently. A hit takes no lock and allocates no memory, unless the file has peers or a
 // known order (cache/prefetcher.h), or the replica's descriptor is not kept open. A forked child stores nothing: it
 // reads the source, or asks the servers of `read_cache_servers`. Writes fail with kUnsupported. Blocks on the source,

@@ -1,9 +1,7 @@
-// The state that all parts of one cached file share: its source, its replica, and what limits and judges their use.
-//
-// The parts that read, fetch and store own it together (cache/attached_replica.h), and so do their tasks. Each member
-// that changes is a type with a page of its own, and guards itself.
-// Lock order: Prefetcher, UnitReplacement, PendingBudget, AheadBuffer. The other locks are taken alone.
-// Thread-safe. Only the parts block.
+// The state that all parts of one cached file share: its source, its replica, and what limits and judges their use. The
+// parts that read, fetch and store own it together (cache/attached_replica.h), and so do their tasks. Each member that
+// changes is a type with a page of its own, and guards itself. Lock order: Prefetcher, UnitReplacement, PendingBudget,
+// AheadBuffer. The other locks are taken alone. Thread-safe. Only the parts block.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +54,6 @@ struct CachedFileState {
     CachedFileState(const CachedFileState&) = delete;
     CachedFileState& operator=(const CachedFileState&) = delete;
 
-    // The size of the replica's version.
     [[nodiscard]] std::uint64_t size() const noexcept { return replica->source().size; }
     // True if bytes that have no room in the cache may be fetched ahead into memory.
     [[nodiscard]] bool buffers() const noexcept {

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kNamedMax = 1000;   // paths with totals of their own
 
-// The totals of the path, or the nameless ones if there are too many paths.
 CacheTotals& totals_of_path(std::map<std::string, CacheTotals>& by_path, const std::string& path) {
     const bool named = by_path.size() < kNamedMax || by_path.contains(path);
     return by_path[named ? path : std::string()];

@@ -1,5 +1,4 @@
 // The counters of the read cache of a process: of all its files, and of each path.
-//
 // A cached file's close adds its counters here. Ownership: the tally, if any, outlives this. Thread-safe, but
 // `count_into` comes first. No call blocks.
 #pragma once

@@ -1,5 +1,4 @@
 // Attribute leases: small files that a process may reopen without asking their file system (docs/read-cache.md).
-//
 // A lease is the version of a path at this process's last comparison, valid for the time in option `revalidate` and for
 // the effective user and group of then. The table is bounded and drops the least recently used leases. Thread-safe. In
 // a forked child it is empty, and no call waits for the parent's lock. Nothing blocks.

@@ -1,5 +1,4 @@
 // Decides from the opens of small files whether copies of them would pay (cache/small_files.h).
-//
 // After more than `kFew` opens of small files, copies pay at once if the user asked for a cache. Otherwise more than
 // half of a window of 64 opens must repeat a version. Pure; not thread-safe. Memory: 128 KiB, after `kFew` opens.
 #pragma once

@@ -1,5 +1,4 @@
 // The other nodes that one file is read from: servers that it was opened with, or peers that joined it.
-//
 // A file has servers, or peers, or neither; never both. Any thread and forked children may ask servers. Only the
 // program's thread may ask peers that joined, and none in a forked child (cache/peers.h). A lock guards the pointer to
 // the joined peers; without them no call takes it. No call but those of `Peers` blocks.
@@ -26,7 +25,6 @@ class PeerAccess {
 
     [[nodiscard]] bool has_servers() const noexcept { return servers_ != nullptr; }
     [[nodiscard]] bool has_joined() const noexcept { return has_joined_.load(std::memory_order_relaxed); }
-    // Null if there are none.
     [[nodiscard]] Peers* servers() const noexcept { return servers_.get(); }
     // The peers that joined, if this thread may ask them. Otherwise null.
     [[nodiscard]] std::shared_ptr<Peers> joined() const noexcept;

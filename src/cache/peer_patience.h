@@ -1,5 +1,4 @@
 // The time to wait for a peer, and when to ask it again after it was late.
-//
 // Vain waits may cost the time that answers have saved, and once a small sum. So all questions together take no longer
 // than reading the file. After each late answer twice as many questions skip the peer. While it still reads its bytes,
 // only savings are spent on waiting. Pure; not thread-safe.

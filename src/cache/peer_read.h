@@ -1,5 +1,5 @@
 // A miss of a file that other nodes read too. It first reads the parts that no peer announced, while the peers get
-// theirs. Parts that a peer does not give in time come from the file. Thread-safety and blocking: as Peers, and as the
+// theirs. Parts that a peer does not give in time come from the file. Thread-safety and blocking: as Peers and the
 // file.
 #pragma once
 
@@ -26,8 +26,8 @@ struct PeerReadSource {
     std::uint64_t (*steady_ns)() noexcept;
 };
 
-// `whole`: whole pieces that this node is about to store; `asked`: the requested part. Returns the bytes before the end
-// of the file, or the file's error.
+// `whole`: whole pieces that this node is about to store; `asked`: the requested part. Returns the bytes before the
+// file's end, or its error.
 [[nodiscard]] Result<std::size_t> read_with_peers(Peers& peers, const PeerReadSource& source, ByteRange whole,
                                                   ByteRange asked, io::MutableBytes into, PeerRead& done);
 
@@ -35,8 +35,7 @@ struct PeerReadSource {
 // read, unless it had announced them before (kSelf).
 [[nodiscard]] std::vector<Peers::Run> tell_ahead(Peers& peers, ByteRange ahead, std::uint64_t cost_ns, PeerRead& done);
 
-// Announces and returns the parts of `wanted` whose home is here and that no other node announced. A late answer: none
-// did.
+// Announces and returns the parts of `wanted` whose home is here and that no other node announced (in time).
 [[nodiscard]] std::vector<ByteRange> tell_prefetch(Peers& peers, ByteRange wanted, std::uint64_t file_bytes,
                                                    const std::function<std::uint64_t(std::uint64_t bytes)>& cost_ns,
                                                    PeerRead& done);

@@ -1,5 +1,4 @@
 // A copy of another node's presence map: tells whether blocks are present, and whether bytes are those blocks.
-//
 // The network reads the map without a lock: `first`, the bytes, `second`. If a unit's generations are equal, no block
 // was removed in between (presence.h). Checksums also detect changes by a failing device or network. Pure.
 #pragma once

@@ -1,5 +1,4 @@
 // The nodes that read a file through their caches together with this one.
-//
 // Each node announces bytes before it reads them from the file, so all nodes together read the file once. Later nodes
 // get the bytes from the last announcer, but wait no longer than reading the file would take: any answer may be kLate.
 // docs/read-cache.md, "From other nodes". Peers' bytes are checked, and the file has the rest. Thread-safety: only the

@@ -1,5 +1,4 @@
 // The bytes of one file that are fetched, or about to be, and not stored yet.
-//
 // The bytes that are pending and those of the ahead buffer together stay within `CachePolicy::budget_bytes`; pending
 // bytes also stay within the limit of all files. After `close` no bytes are taken. Invariant: each pending byte belongs
 // to one `Share`, or to a caller of `take` that makes one. Thread-safe: a lock of its own guards the pending bytes and

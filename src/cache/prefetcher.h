@@ -1,13 +1,10 @@
-// Fetches named ranges of one cached file before they are read: a queue, and a few tasks that work on it.
-//
-// A task takes a piece of the queue, fetches it, and submits the next task. It fetches into the replica or, once the
-// cache is full and the order of reads is known, into the ahead buffer. It leaves a piece of another owner to the end
-// of the queue. prefetcher.cc has the queue and stores; prefetcher_memory.cc fetches into memory.
-//
-// Invariant: each byte of a range that was queued is in the queue, in a task's piece, fetched, or given up. Its tasks
-// share its ownership. Thread-safe: a lock guards the queue, and is held for short. No call but those of tasks blocks,
-// except `prefetch` on the answers of peers. In a forked child, where the lock may be locked for ever, no call takes
-// it.
+// Fetches named ranges of one cached file before they are read: a queue, and a few tasks that work on it. A task takes
+// a piece of the queue, fetches it, and submits the next task. It fetches into the replica or, once the cache is full
+// and the order of reads is known, into the ahead buffer. It leaves a piece of another owner to the end of the queue.
+// prefetcher.cc has the queue and stores; prefetcher_memory.cc fetches into memory. Invariant: each byte of a range
+// that was queued is in the queue, in a task's piece, fetched, or given up. Its tasks share its ownership. Thread-safe:
+// a lock guards the queue, and is held for short. No call but those of tasks blocks, except `prefetch` on the answers
+// of peers. In a forked child, where the lock may be locked for ever, no call takes it.
 #pragma once
 
 #include <atomic>
@@ -52,7 +49,6 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
     void resume() noexcept;
 
   private:
-    // The order that a queued range gives of the program's reads.
     enum class Order : std::uint8_t {
         kOfReads,   // the program reads the ranges in this order
         kOfFile,    // unknown

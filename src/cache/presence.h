@@ -1,11 +1,8 @@
 // The presence map: tells which blocks of a source file are complete in its replica, in memory shared by processes.
-//
 // docs/cache-format.md is the specification. Pure except for the given memory; opens, maps and locks nothing. Decoders
 // accept hostile input. Thread-safe, also between processes. Nothing blocks. After a restart of the machine stored
 // blocks are doubtful, as bits, checksums and bytes reached the device in any order, until their checksums were
-// compared.
-//
-// Invariants
+// compared. Invariants:
 //   1. A set bit means that the replica has the block's bytes, of the version in the header.
 //   2. Only a unit's owner sets and clears its bits. It raises the generation before a reader can miss a cleared bit.
 // So a reader that finds the bits set, reads the replica, and finds the generation unchanged has read whole blocks.
@@ -132,8 +129,7 @@ class Presence {
     // Called by the owner after the blocks were compared and published, or dropped. Returns the doubtful ones.
     std::uint64_t end_doubt(std::uint64_t unit) const noexcept { return units_[unit].doubtful.exchange(0); }
 
-    // Call before the stored bytes are subtracted: a process that stores meanwhile adds its bytes first, then sees
-    // this.
+    // Call before the stored bytes are subtracted: a process that stores meanwhile adds first, then sees this.
     void make_void() const noexcept { header_->state.store(MapState::kVoid); }
     // Checks that a header is complete, of this version and undamaged. Does not check its size.
     [[nodiscard]] static Status check(const PresenceHeader& header);
@@ -156,7 +152,6 @@ class Presence {
         return units_[unit].generation.load(std::memory_order_relaxed) == seen.generation;
     }
 
-    // The rights to change units.
     [[nodiscard]] UnitOwners owners() const noexcept { return {units_, header_->arrivals}; }
 
     // Called by the owner, after it wrote the bytes to the replica.

@@ -1,5 +1,4 @@
 // The store that a process opens for its read cache, once it is needed.
-//
 // The first call opens the staging area, the further devices and the store. A failure stays, unless it may pass: a lack
 // of descriptors, or a locked folder. Invariant: once open, the store stays the same to the end of this object, so it
 // may be used without the lock. Thread-safe: a lock guards the rest. Blocks on the staging area.

@@ -1,5 +1,4 @@
 // Decides how many bytes of a file to fetch before they are requested (docs/read-cache.md, "How much is read ahead").
-//
 // In sequence: after three requests in a row the next unit, then twice as much each time. At random: nothing until the
 // program requested more than a sample; then several bytes for each further one, in file order. Pure; not thread-safe.
 #pragma once
@@ -15,8 +14,8 @@ inline constexpr std::uint64_t kSampleShare = 12;
 
 class ReadAhead {
   public:
-    // At random it fetches from `first_byte` on, then from the beginning. Less than 1 / `sample_share` of the file is a
-    // sample.
+    // At random it fetches from `first_byte` on, then from the beginning. A sample is less than 1 / `sample_share` of
+    // the file.
     explicit ReadAhead(std::uint64_t file_bytes, std::uint64_t first_byte = 0,
                        std::uint64_t sample_share = kSampleShare) noexcept
         : file_bytes_(file_bytes), first_byte_(first_byte), sample_share_(sample_share) {}

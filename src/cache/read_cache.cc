@@ -38,12 +38,10 @@ constexpr std::uint64_t kMapShare = 16;           // of option read_cache_size, 
 constexpr std::uint64_t kPendingMax = 64 << 20;   // bytes read and not stored, of all files
 constexpr std::size_t kTrialsMax = 512;           // files whose earlier opens are remembered
 constexpr std::size_t kOpenedMax = 1024;          // files that may have a temporal replica to remove at the end
-// For another node's program it is better to wait for a fetch on this node than to read twice; for a program here it is
-// better not to wait.
+// For another node's program, waiting for a fetch here beats reading twice; for a program here it does not.
 constexpr std::uint64_t kWaitForOthersNs = 2 * kSecond, kWaitWithPeersNs = kSecond / 50;
 
-// Changes of equal size may not show in a file's times for so long: clock ticks, clock differences, NFS attribute
-// caches.
+// Changes of equal size may not show in a file's times for so long: clock ticks and differences, NFS caches.
 constexpr std::uint64_t young_ns(io::TimesKind times) noexcept {
     switch (times) {
         case io::TimesKind::kExact: return 2 * kSecond;

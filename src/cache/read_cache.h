@@ -1,10 +1,8 @@
-// The read cache of one process: chooses the files that are read through it, and has their common state.
-//
-// With option `read_cache` it caches regular files whose file system is not known to be local. With `auto` a file
-// starts on trial, and the cache gives no warnings. Errors of the cache are no errors of a read: it reads the file,
-// counts the reason, and with `on` warns of a fault once (docs/read-cache.md). Thread-safe. `open` blocks on metadata
-// of the file and of the staging area. A forked child makes a cache of its own; the inherited one still serves files
-// that were open.
+// The read cache of one process: chooses the files that are read through it, and has their common state. With option
+// `read_cache` it caches regular files whose file system is not known to be local. With `auto` a file starts on trial,
+// and the cache gives no warnings. Errors of the cache are no errors of a read: it reads the file, counts the reason,
+// and with `on` warns of a fault once (docs/read-cache.md). Thread-safe. `open` blocks on metadata of the file and of
+// the staging area. A forked child makes a cache of its own; the inherited one still serves files that were open.
 #pragma once
 
 #include <chrono>
@@ -37,7 +35,7 @@ class ReadCache {
     using OpenArea = ProcessStore::OpenArea;
     struct Manner {
         bool judge_speed = true;   // false: store files even if their file system is fast
-        // For other nodes' programs, which read ahead themselves: fetches requested bytes only, and waits for equal
+        // For other nodes' programs, which read ahead themselves: fetches only requested bytes, waits for equal
         // fetches.
         bool for_others = false;
     };
@@ -99,8 +97,7 @@ class ReadCache {
     [[nodiscard]] bool is_permanent() const noexcept {
         return asked() && options_.read_cache_lifetime == CacheLifetime::kPermanent;
     }
-    // For `leave_replicas`: a worker's replicas stay for later workers of its parent, which removes them
-    // (Keeping::parent).
+    // For `leave_replicas`: a worker's replicas stay for its parent, which removes them (Keeping::parent).
     void note_opened(const io::Identity& identity);
     void leave_replicas() noexcept;
     void note_written(const io::Identity& identity);

@@ -1,5 +1,4 @@
 // The replica of one source file on the staging area, as one process uses it.
-//
 // A sparse file of the source's size on each device of the cache, and the presence map that the node's processes share
 // (presence.h). Reads take no lock and no memory. A process claims a unit before it stores. A claim ends with its
 // object and with the process; other processes take over a dead one's claims. After a crash at any instant all blocks
@@ -123,13 +122,11 @@ class Replica {
     // Also from a dead process. None: the unit has another owner, or this is a forked child.
     [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
 
-    // Stores and publishes the whole blocks of `bytes` (the last ends with the file). kNoSpace: account or device is
-    // full.
+    // Stores and publishes the whole blocks of `bytes` (the last ends with the file). kNoSpace: all is full.
     Status store(const Claim& claim, std::uint64_t offset, io::Bytes bytes);
     // Returns the bytes freed.
     Result<std::uint64_t> evict(const Claim& claim);
-    // Removes the unit's blocks whose checksum is wrong, or that differ from `source`, if given. Error: reading the
-    // source.
+    // Removes the unit's blocks with a wrong checksum, or different from a given `source`. Errors: of the source.
     struct Verified {
         std::uint64_t checked_bytes = 0, damaged_bytes = 0, different_bytes = 0;
     };

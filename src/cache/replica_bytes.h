@@ -1,5 +1,4 @@
 // The file with the bytes of a replica, for reads and changes by one process.
-//
 // It holds a descriptor during calls only, unless the process has enough of them (io/spare_descriptors.h). By then its
 // name may lead to another replica, even of the same inode number. But the map is void before the file goes. So a
 // reader checks the map after it read, and a writer after it opened. Thread-safe; reads take no lock while a descriptor

@@ -1,5 +1,4 @@
 // The files with the bytes of one replica, one on each device (docs/cache-format.md, "Further devices").
-//
 // Device 0 has the replica's folder. A device whose file fails counts as failed for this process and this replica.
 // Thread-safe, but `add` comes first. Blocks as ReplicaBytes.
 #pragma once

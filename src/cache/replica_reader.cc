@@ -114,8 +114,8 @@ std::size_t ReplicaReader::read_replica(std::uint64_t offset, io::MutableBytes i
     return hit;
 }
 
-// Compares the version after the read, unless all bytes came from the replica, and checks that the replica is not void,
-// which means another version.
+// Compares the version after the read, unless all bytes came from the replica, and that the replica is not void
+// (another version).
 Result<std::size_t> ReplicaReader::read_version(std::uint64_t offset, io::MutableBytes into) {
     const std::uint64_t missed = file_->counters->missed_bytes.load();
     auto got = read(offset, into);
@@ -131,8 +131,8 @@ Result<std::size_t> ReplicaReader::read_version(std::uint64_t offset, io::Mutabl
     return got;
 }
 
-// Returns the number of bytes from `offset` on in the buffer. Waits for a byte that is being fetched, but no longer
-// than reading the source would take.
+// Returns the number of bytes from `offset` on in the buffer. Waits for a byte being fetched, no longer than for the
+// source.
 std::size_t ReplicaReader::read_buffer(std::uint64_t offset, io::MutableBytes into) noexcept {
     AheadBuffer::Part part = file_->buffer.read(offset, into);
     if (part.bytes == 0) {

@@ -1,8 +1,6 @@
 // Serves the reads of one file from all that may have the bytes: the replica, the ahead buffer, peers, the source.
-//
-// Invariant: all bytes of one read are of one version.
-// Thread-safe, without a lock of its own. A hit takes no lock and allocates no memory, unless the file has peers or a
-// known order. Blocks as CachedFile does.
+// Invariant: all bytes of one read are of one version. Thread-safe, without a lock of its own. A hit takes no lock and
+// allocates no memory, unless the file has peers or a known order. Blocks as CachedFile does.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,9 @@
 // The content of a small file in memory, while the program has the file open.
-//
 // The first read brings all of it, from the ring of copies (cache/small_files.h) or with one request from the file, and
 // then puts it into the ring. Later reads make no system call. The version is compared after the content was read, and
 // by reads every `CachePolicy::look_every_ns` or `look_behind_ns`. After a change, in a forked child, and without
 // memory reads go to the file. A file opened by a lease (cache/leases.h) has all of its content from the beginning,
 // also in a forked child or after its removal. Its source need not be open (io/descriptor.h).
-//
 // Thread-safe: reads run concurrently; the first ones wait for the content. Blocks on the file and the staging area.
 #pragma once
 

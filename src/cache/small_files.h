@@ -1,5 +1,4 @@
 // The copies of small files on the staging area, all in one ring (docs/cache-format.md, "Small files").
-//
 // A replica's folder, map, lock and number pay for large files only. `data` is a ring of bytes. `index` is a hash table
 // with the place of each version's copy. A new copy overwrites the oldest ones, so none is listed or removed singly.
 // The ring needs no lock: a copy counts only if its bytes match the checksum in its slot, seeded with the version.

@@ -206,10 +206,7 @@ bool SourceFetcher::submit(std::function<Status()> run) {
     return static_cast<bool>(submitted.task);
 }
 
-// ---- storing ---------------------------------------------------------------------------------------
-
-// Compares the version after the bytes were read. It was the same at the open, and was old enough then that a change in
-// between would show.
+// Compares the version after the bytes were read. At the open it was old enough that a change since would show.
 void SourceFetcher::store(Fetched& fetched) {
     if (!file_->admission.is_stopped() && !file_->replica->unusable()) {
         const auto state = file_->source->state(io::File::Ask::kTimes);

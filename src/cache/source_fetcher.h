@@ -1,12 +1,10 @@
 // Fetches bytes of one cached file from its source or from other nodes, and stores them in its replica.
-//
 // A fetch claims the units of its bytes first, so processes of a node fetch each byte once. A miss returns as soon as
 // its bytes are there; a task stores them. Bytes are stored only after a comparison of the version behind their read.
 // Invariant: bytes on their way into the replica have a share of the budget or belong to a task of the prefetcher.
-//
 // Its tasks share its ownership, and it shares the file's state. Thread-safe: a lock guards the position of read-ahead,
-// and is held for short. Blocks on the source, on peers and on the staging area; a miss waits for another fetcher no
-// longer than a read of the source takes.
+// and is held for short. Blocks on the source, on peers and on the staging area; a miss waits for another fetcher as
+// long as for the source.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
 // Measures how fast the source and the replica of one file answer, and judges whether the cache pays.
-//
 // A judgement ends after 1 GiB was read from the source; then the source is timed anew. Nothing is judged without
 // `CachePolicy::judge_speed`. Thread-safe: it has no lock, so concurrent reads may shift a judgement by a request.
 // No call blocks. The counters outlive this.

@@ -1,6 +1,5 @@
 // All replicas of a user on a staging area: the folder `<nls>/forebay-<uid>/cache`, part folders on further devices,
 // their accounts, and eviction.
-//
 // The store gets only these folders, so it cannot touch a write log. Capacity counts the bytes of blocks and presence
 // maps over all files and processes. At the limit it removes unused, unpinned replicas in the order of the policy. A
 // temporal replica goes with its last user, after a crash at the next open of the store (docs/read-cache.md, "What
@@ -80,8 +79,7 @@ class Store final : public std::enable_shared_from_this<Store> {
     // unless `all`. Removes nothing if fewer than `at_least` could become free. Returns the freed bytes.
     std::uint64_t evict(std::uint64_t bytes, bool all = false, std::uint64_t at_least = 0,
                         std::uint32_t devices = kAllDevices);
-    // Empties a replica from list(), pinned or not. A used one keeps units that a process is changing. Errors: of the
-    // staging area.
+    // Empties a replica from list(), pinned or not. Units that a process is changing stay. Errors: of the staging area.
     struct Evicted {
         std::uint64_t bytes = 0, units_left = 0;
         bool removed = false;

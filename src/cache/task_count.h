@@ -1,5 +1,4 @@
 // Counts the tasks of one file. A task counts until the engine has destroyed it with all that it owns.
-//
 // Thread-safe: a lock of its own, taken alone. Only `await_none` blocks.
 #pragma once
 

@@ -1,5 +1,4 @@
 // Decides from the reads of a file whether a replica would pay, for programs that did not ask (read_cache=auto).
-//
 // After every 32 requests the verdict is kPays for one of two patterns:
 //   repeated   more than half of the bytes were read before;
 //   scattered  more than half of the bytes do not continue one of the last 8 streams, and all such bytes so far are

@@ -1,5 +1,4 @@
 // The owners of a presence map's units: the right of one process to change a unit.
-//
 // A unit has at most one owner, a number from 1 to kOwnersMax that a process holds in its replica's folder. Zero: it is
 // free. The word also has the unit's device, which a change of the owner leaves as it is (docs/cache-format.md).
 // Invariant: only the owner frees a unit, or the process that takes over from a dead one. Thread-safe, also between
@@ -42,8 +41,7 @@ class UnitOwners {
     void give_up(std::uint64_t unit) const noexcept;
 
   private:
-    // Replaces `owner` by `next`; the device stays. Returns false if the unit has another owner, and puts it into
-    // `owner`.
+    // Replaces `owner` by `next`; the device stays. False: another owner, now in `owner`.
     [[nodiscard]] bool change(std::uint64_t unit, std::uint32_t& owner, std::uint32_t next) const noexcept;
 
     std::span<UnitEntry> units_;

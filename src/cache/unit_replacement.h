@@ -1,11 +1,8 @@
-// Stores bytes that a known order uses again, in the place of bytes that it uses later or never.
-//
-// It knows the order of the program's reads and what of the file is stored (cache/next_uses.h). Once the cache is full,
-// bytes that were read and are used again may take the place of the stored unit whose next use is last.
-// docs/read-cache.md, "What is read again".
-//
-// Its tasks share its ownership. Thread-safe: a lock guards the order and the free room, and is held for short. Without
-// an order no call takes it. Only tasks block: on the source's state and the staging area.
+// Stores bytes that a known order uses again, in the place of bytes that it uses later or never. It knows the order of
+// the program's reads and what of the file is stored (cache/next_uses.h). Once the cache is full, bytes that were read
+// and are used again may take the place of the stored unit whose next use is last. docs/read-cache.md, "What is read
+// again". Its tasks share its ownership. Thread-safe: a lock guards the order and the free room, and is held for short.
+// Without an order no call takes it. Only tasks block: on the source's state and the staging area.
 #pragma once
 
 #include <atomic>

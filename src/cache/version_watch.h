@@ -1,8 +1,6 @@
-// Tells whether a cached file still has the version of its replica.
-//
-// The first sign of another version makes the replica void for all processes, stops stores, and empties the ahead
-// buffer. Thread-safe without a lock of its own. Blocks on the file server, but for `due` and `note_changed`. All that
-// the constructor takes outlives this.
+// Tells whether a cached file still has the version of its replica. The first sign of another version makes the replica
+// void for all processes, stops stores, and empties the ahead buffer. Thread-safe without a lock of its own. Blocks on
+// the file server, but for `due` and `note_changed`. All that the constructor takes outlives this.
 #pragma once
 
 #include <atomic>

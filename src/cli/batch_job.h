@@ -1,5 +1,4 @@
-// The Slurm batch job of a process. A command in a job, or in its epilog, waits for no other job's processes on the
-// node.
+// The Slurm batch job of a process. A command in a job, or in its epilog, waits for no other job's processes.
 #pragma once
 
 #include <string>

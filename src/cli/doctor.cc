@@ -69,7 +69,6 @@ class Examination {
     void problem(std::string what) { problems_.push_back(std::move(what)); }
     void note(std::string what) { notes_.push_back(std::move(what)); }
 
-    // Examines HDF5 and the plugin together, because each is tested with the other.
     void examine_plugin() {
         ordered_json hdf5{{"prefix", nullptr},
                           {"version", nullptr},

@@ -1,4 +1,4 @@
-// `forebay status --prometheus`: sums over this node for the node exporter's textfile collector ("Exposition formats",
+// `forebay status --prometheus`: node sums for the node exporter's textfile collector ("Exposition formats",
 // 0.0.4). Pure.
 #pragma once
 

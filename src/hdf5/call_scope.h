@@ -1,5 +1,4 @@
 // Tells the drivers, which see bytes only, the kind of this thread's HDF5 call, and the connector the failures in it.
-//
 // Each callback of the connector has a scope on its stack. Scopes nest: a callback of the program (a datatype
 // conversion, an iteration) may make a call of another kind. A call may flush or close several files (mounted ones,
 // external links). The scope lists those with a failure (open_file.h). An unreported failure passes to the call around
@@ -18,8 +17,7 @@ namespace forebay::hdf5 {
 
 enum class CallKind {
     kOther,
-    // The flush or refresh of one object (H5Dflush and its kin). No commit: the superblock need not cover the object
-    // then.
+    // The flush or refresh of one object (H5Dflush and its kin). No commit: the superblock may not cover it.
     kObjectFlush,
     // An independent transfer of datasets without filters: HDF5 writes the program's raw data. It writes all other raw
     // data for all ranks (fill values, copies, global heaps, large attributes, filtered chunks). With several nodes

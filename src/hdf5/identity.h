@@ -1,5 +1,4 @@
 // The name under which this plugin serves HDF5, and the meaning of its connector text (docs/migrating.md).
-//
 // One set of sources is linked as `forebay` and as drop-ins for other connectors; a file of src/hdf5/identity defines
 // these functions for each. Thread-safety: any thread. `read_text` may block on one file; no other call blocks.
 #pragma once

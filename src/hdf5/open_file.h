@@ -1,5 +1,4 @@
 // One open of a file by HDF5: the state that the driver and the connector share.
-//
 // The driver makes it in `open` and drops it in `close`. The connector finds it by HDF5's number of the file
 // (open_files.h), and keeps it with the file's objects. Failures: HDF5 frees a file even if the driver's close fails,
 // and a failing flush in the middle of a close leaves the file half closed. So the driver does not fail there. This

@@ -1,5 +1,4 @@
 // The files that the drivers have open for HDF5. The connector looks them up here.
-//
 // HDF5 gives each open file a number (H5FD_t::fileno, H5Fget_fileno), which one library never reuses. HDF5 stores it
 // after the driver's `open`, so `find` reads it anew. Several opens of one file share one H5FD_t and OpenFile, but HDF5
 // opens the MPI driver anew each time; those opens share a SharedFile. Thread-safety: any thread. No call blocks.
@@ -29,8 +28,6 @@ class OpenFiles {
     [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
     [[nodiscard]] std::shared_ptr<OpenFile> only();
     [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
-
-    // ---- files that ranks open together ----
 
     [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }
     // Returns the file with this identity that ranks write together, or null if none is open for writing.

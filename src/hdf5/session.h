@@ -1,5 +1,4 @@
 // The objects that live while forebay serves its host: the engine, the file drivers, the connectors beneath.
-//
 // The first open with a connector text judges it. The first one also makes the engine, one for each host library. So
 // the options of the first text hold for the whole process, but for `stage`, `strict`, `under_vol` and `under_info`.
 // Ownership: the first use makes the session, which is never destroyed: HDF5 closes files in its own exit handler,

@@ -1,6 +1,5 @@
 // Notices that many processes would print alike: the ranks of one job, or the jobs of a user who copies a line from a
 // document. The first process with a notice tells the others by a file (area/told.h).
-//
 // Thread-safety: any thread. Blocks on reading /proc, and on metadata of a local file system.
 #pragma once
 

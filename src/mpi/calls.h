@@ -1,11 +1,9 @@
-// The MPI functions that this room calls. The room includes this header instead of mpi.h.
-//
-// Every MPI of MPICH's binary interface (MPICH, Intel MPI, Cray MPICH, MVAPICH) has the same functions and constants,
-// in a library of its own name: libmpi.so.12, libmpich.so.12 and others. So one adapter, linked with none of them,
-// serves them all and never brings a second MPI into the process. It calls the addresses that the plugin finds in the
-// program's MPI. Open MPI's constants are variables of its library, libmpi.so.40 since version 3, so its adapter links
-// to it.
-// Thread-safety: `find_calls` runs once, before the first call.
+// The MPI functions that this room calls. The room includes this header instead of mpi.h. Every MPI of MPICH's binary
+// interface (MPICH, Intel MPI, Cray MPICH, MVAPICH) has the same functions and constants, in a library of its own name:
+// libmpi.so.12, libmpich.so.12 and others. So one adapter, linked with none of them, serves them all and never brings a
+// second MPI into the process. It calls the addresses that the plugin finds in the program's MPI. Open MPI's constants
+// are variables of its library, libmpi.so.40 since version 3, so its adapter links to it. Thread-safety: `find_calls`
+// runs once, before the first call.
 #pragma once
 
 #include <mpi.h>

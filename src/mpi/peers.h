@@ -1,5 +1,4 @@
 // Joins the caches of several nodes, and ends the windows that do so.
-//
 // The collective open makes the windows. Their end is collective too and blocks, but a close after reading does not:
 // ranks may close files in different orders, and one may compute for long before it closes. So `leave` only notes the
 // end. Windows that all their ranks have left end in the next open by the same ranks, or with MPI. A callback of
@@ -10,7 +9,6 @@
 
 namespace forebay::mpi {
 
-// See file::MpiAdapter.
 [[nodiscard]] std::shared_ptr<cache::Peers> join_peers(file::Team& team, const void* communicator,
                                                        const file::PeersWanted& wanted) noexcept;
 

@@ -1,4 +1,3 @@
-// A team over an MPI communicator.
 #include <cstdint>
 #include <cstring>
 #include <numeric>

@@ -112,8 +112,6 @@ cache::Peers::Homes WindowPeers::homes() const noexcept {
     return {kHomeBytes, setup_.own, static_cast<Node>(setup_.leaders.size())};
 }
 
-// ---- questions -------------------------------------------------------------------------------------
-
 bool WindowPeers::issued(int result) noexcept {
     broken_ = broken_ || result != MPI_SUCCESS;
     return result == MPI_SUCCESS;
@@ -150,8 +148,6 @@ void WindowPeers::leave() noexcept {
     left_ = true;
     communicator_ = MPI_COMM_NULL;
 }
-
-// ---- the directory ---------------------------------------------------------------------------------
 
 std::vector<WindowPeers::Part> WindowPeers::parts_of(ByteRange pieces) const {
     std::vector<Part> parts;
@@ -244,8 +240,6 @@ void WindowPeers::take_back(const Run& run) noexcept {
         if (broken_ || await(*question, 0) != Wait::kDone) abandon(std::move(question));
     });
 }
-
-// ---- the replicas ----------------------------------------------------------------------------------
 
 PeerAnswer WindowPeers::read(Node holder, ByteRange blocks, io::MutableBytes into, std::uint64_t cost_ns) noexcept {
     PeerAnswer answer = PeerAnswer::kNotAsked;

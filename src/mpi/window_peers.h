@@ -1,11 +1,9 @@
 // The caches of other nodes, read through MPI's one-sided communication (passive target).
-//
 // Three windows span the ranks that have opened a file. The lowest rank of each node, its leader, exposes
 //   - its part of the directory: a word for each piece of the file, which only MPI's atomics change (MPI_REPLACE);
 //   - the presence map of its node's replica, and the replica, both read only.
 // The word is 0, or 1 plus the number of the last node that announced the piece. A node that announces a piece swaps
 // its number in, and asks the node whose number it gets. So each node asks the one before it.
-//
 // Every communication is a request that is tested until a time limit. A late request is left alone and keeps its
 // buffers until it has ended. The class takes no lock and no flush, which could wait for a rank that computes. Source:
 // MPI 3.1, chapter 11; sections 11.3.4 (MPI_Rget_accumulate) and 11.7.4 (progress).
@@ -70,7 +68,6 @@ class WindowPeers final : public cache::Peers {
         std::vector<std::byte> bytes;
         cache::PeerView view{ByteRange{0, 1}};
     };
-    // A part of the directory that lies on one node.
     struct Part {
         Node home = 0;
         std::uint64_t first_word = 0, words = 0;

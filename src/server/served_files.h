@@ -1,7 +1,6 @@
 // The files that a staging server stages for its clients: one engine (stage/engine.h), and so one log, for each. A
 // client's death is for that log the death of a program. Uncommitted writes stay behind, and recovery, which handles
 // only logs of dead processes, brings the file to its last commit.
-//
 // A file's sessions end in one order. The file ends (`Written::ends`) until no write of its engine to the target can be
 // in flight, however long that takes. Then the engine ends, its log becomes one of a dead process, recovery runs, and
 // the file may be opened again. Until then an open waits for `patience`, and fails. While the server still has bytes to

@@ -34,7 +34,6 @@ class Snapshot {
 
     // Begins with the commit's size, and the ranges that the file lacks. Call `save` before each later write.
     void begin(std::uint64_t size, std::span<const ByteRange> elsewhere);
-    // Stores bytes that the file lacks.
     [[nodiscard]] Status put(std::uint64_t offset, io::Bytes bytes);
     // Gives readers these bytes in place of the commit's.
     [[nodiscard]] Status replace(std::uint64_t offset, io::Bytes bytes);

@@ -87,8 +87,6 @@ Result<Judgement> ServerRound::run() {
     return Judgement{};
 }
 
-// ---- the server ------------------------------------------------------------------------------------------------
-
 Status ServerRound::prepare() {
     FOREBAY_TRY(ground_.prepare(Workload::initial(seed_)));
     FOREBAY_TRY(start_server());
@@ -176,8 +174,6 @@ Status ServerRound::end_server() {
     for (Killable& each : dying_) FOREBAY_TRY(await_end(each, "a server that was killed", order_.hang_ns));
     return Status::ok();
 }
-
-// ---- one client ------------------------------------------------------------------------------------------------
 
 void ServerRound::add_harm(ServerHarm harm, std::vector<Act>& acts) {
     const auto instant = [&] { return dice_.below(dice_.one_in(3) ? kSoonNs : kRoundLaterNs); };

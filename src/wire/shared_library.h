@@ -1,5 +1,4 @@
-// A shared library that `load` loads and nothing unloads, and its functions. Thread-safety: any thread. Blocks as
-// dlopen(3) does.
+// A shared library that `load` loads and nothing unloads, and its functions. Thread-safe. Blocks as dlopen(3) does.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,5 +1,4 @@
 // Programs that read around HDF5: they ask HDF5 for the offsets of their data, and read the file by its path.
-//
 // So the file drains before the answer, and later writes reach the target before they return. Lists of these calls:
 // docs/consistency.md. Thread-safety: as HDF5's. Blocks until the file is drained (ProgramFile::expose_offsets).
 #pragma once

@@ -1,5 +1,4 @@
 // Asynchronous transfers of datasets, for event sets (docs/migrating.md).
-//
 // A read whose bytes do not need HDF5 becomes a request. The program's thread finds the pieces, and another thread,
 // which calls neither HDF5 nor MPI, fetches them (stage/async_requests.h). Other reads, counted with the reason, and
 // writes end before their call returns. Thread-safety: as HDF5's. Blocking: a read waits for room among the requests.

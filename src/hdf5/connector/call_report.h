@@ -1,5 +1,4 @@
 // Brings the outcome of a call with an event set to the program (docs/migrating.md).
-//
 // HDF5's own connector returns it. Async VOL gives it to the event set, and returns an object even if none could be
 // made. In its place (`Origin::fails_in_event_set`) a connector adds an ended request for each such call. An `Object`
 // that could not be made has no object beneath; calls on it fail, and closing it succeeds. Without memory for a

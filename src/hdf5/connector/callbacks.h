@@ -1,5 +1,4 @@
 // The connector's callbacks: one file for each HDF5 object class, with its part of H5VL_class_t (connector.cc).
-//
 // All run inside `guard`, in any thread of HDF5, and block only as the connector beneath does. Source: HDF5 reference
 // manual, H5VL_class_t version 3.
 #pragma once

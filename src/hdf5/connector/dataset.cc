@@ -17,8 +17,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Other ranks may now write space that some ranks have filled, and nodes=consistent must know the order. HDF5 has met
-// already.
+// Other ranks may now write space that some ranks have filled, and nodes=consistent must know the order. HDF5 has met.
 void meet_after_filling(const char* function) {
     const std::shared_ptr<OpenFile> file = CallScope::collective_step();
     if (file == nullptr || file->shared == nullptr || !file->shared->keeps_journal()) return;

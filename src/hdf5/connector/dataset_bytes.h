@@ -1,5 +1,4 @@
 // Finds the bytes of a dataset in its file, if they lie there like in memory: contiguous, or in chunks without filters.
-//
 // It asks HDF5 once for facts that never change. After a call of the program that may have changed the dataset, it asks
 // again for the chunks' places, and has HDF5 write the dataset's chunk cache and sieve buffer. Ownership: the
 // connector's object of the dataset owns it. Thread-safety: as HDF5's. Blocks as HDF5's metadata access does. Source:

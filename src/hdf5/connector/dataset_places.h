@@ -1,5 +1,4 @@
 // Finds the bytes of a selection in its file, to read them ahead.
-//
 // Ranges may cover a little more than the selection: a chunk is fetched whole, and a selection of very many pieces
 // becomes its hull. Values of variable length, and virtual and external datasets, have their bytes elsewhere and are
 // left out. Unwritten chunks have no bytes. Thread-safety: as HDF5's, in the program's thread. Blocks while HDF5 reads

@@ -1,5 +1,4 @@
 // Asks the connector beneath about a dataset, for forebay and not for the program.
-//
 // Thread-safety: as HDF5's. Blocks while HDF5 reads metadata, collectively with collective metadata reads. Errors are
 // on HDF5's stack. Source: HDF5 reference manual, H5Dget_create_plist, _space, _type, _offset.
 #pragma once

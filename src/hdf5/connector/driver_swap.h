@@ -1,5 +1,4 @@
 // Chooses the driver of a file: ours in place of HDF5's default (sec2) or mpio, or the user's own.
-//
 // A copy of the user's file access list gets our driver and the connector beneath. Lists that HDF5 hands out later get
 // the user's driver and connector back, so no program sees ours. Files that forebay must not touch keep their driver
 // and are counted with the reason. SWMR files get our driver, which does not stage them. HDF5 tells files apart by

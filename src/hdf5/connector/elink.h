@@ -1,10 +1,8 @@
-// Exchanges the driver in file access lists inside link access lists (H5Pset_elink_fapl).
-//
-// An external link opens its file inside the native connector, with the file access list in the caller's link access
-// list. It must name forebay's driver, or HDF5 would see neither that the file is open already nor its staged bytes.
-// HDF5 takes the list from its call context, so the caller's list itself is changed for the time of the call.
-// Thread-safety: lists change only inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl;
-// H5L__extern_traverse.
+// Exchanges the driver in file access lists inside link access lists (H5Pset_elink_fapl). An external link opens its
+// file inside the native connector, with the file access list in the caller's link access list. It must name forebay's
+// driver, or HDF5 would see neither that the file is open already nor its staged bytes. HDF5 takes the list from its
+// call context, so the caller's list itself is changed for the time of the call. Thread-safety: lists change only
+// inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl; H5L__extern_traverse.
 #pragma once
 
 #include <array>

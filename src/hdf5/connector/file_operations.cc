@@ -55,8 +55,6 @@ Result<std::shared_ptr<cache::AttachedReplica>> replica_of(const OpenFile* file)
     return std::shared_ptr<cache::AttachedReplica>(cached, attached);
 }
 
-// ---- staging ---------------------------------------------------------------------------------------
-
 // Starts staging a file that was opened without. If that fails, the error names the setting to use.
 herr_t create_cache(const char* function, const OpenFile* file, const CreateArguments* asked) {
     if (asked == nullptr) return refuse(function, missing_argument());
@@ -118,8 +116,6 @@ void hint_at_missing_cache() {
          Audience::kJob);
 }
 
-// ---- reading ahead ---------------------------------------------------------------------------------
-
 herr_t prefetch_places(const char* function, const Result<std::shared_ptr<cache::AttachedReplica>>& attached,
                        const std::optional<std::vector<ByteRange>>& places, bool advice) {
     if (!places) return -1;
@@ -143,8 +139,6 @@ herr_t prefetch_ranges(const char* function, const OpenFile* file, const forebay
                           asked->offsets[i] + std::min(asked->lengths[i], kOffsetMax - asked->offsets[i])});
     return prefetch_places(function, replica_of(file), std::move(ranges), false);
 }
-
-// ---- the cache -------------------------------------------------------------------------------------
 
 herr_t answer(const char* function, const void* arguments, std::uint64_t bytes) {
     const auto* const into = static_cast<const forebay_bytes*>(arguments);

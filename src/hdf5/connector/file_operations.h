@@ -1,9 +1,7 @@
-// Carries out the operations of operations.h. None changes the data that a program gets.
-//
-// Most are advice: they succeed without effect if a file is not staged or not cached. Exceptions are `kRead`, the waits
-// and `kQuery`. Thread-safety: as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file.
-// With MPI only `kCacheRemove` is collective, over the file's communicator. `file` is
-// null if forebay's driver did not open the file.
+// Carries out the operations of operations.h. None changes the data that a program gets. Most are advice: they succeed
+// without effect if a file is not staged or not cached. Exceptions are `kRead`, the waits and `kQuery`. Thread-safety:
+// as HDF5's. Blocking: `kWait` and `kCacheRemove` until the staged bytes are in the file. With MPI only `kCacheRemove`
+// is collective, over the file's communicator. `file` is null if forebay's driver did not open the file.
 #pragma once
 
 #include "hdf5/connector/object.h"

@@ -1,5 +1,4 @@
 // Guards space of raw data that HDF5 is about to free, in files that several nodes have open.
-//
 // HDF5 reuses freed space at once, on any rank. Bytes staged for the old use must not reach the file after those of the
 // new use. So before a call that may free raw data, the rank waits until all such files have drained the bytes staged
 // so far (SharedFile::await_drained). A rank that calls alone, or fails early, leaves no rank waiting. With several

@@ -1,5 +1,4 @@
 // The objects of the application's calls, and the code with which every callback forwards.
-//
 // HDF5 holds opaque pointers to an `Object`: the pointer of the connector beneath, and the `Origin` that all objects of
 // one opened file share. Ownership: HDF5 owns an `Object` from the callback that returns it to its close callback. The
 // last object, request or wrapping context ends the origin. Thread-safety: HDF5 calls an object from one thread at a

@@ -1,5 +1,4 @@
 // Finds the open file of an object, and if a link leads to the object.
-//
 // Mounts and external links may lead to another file than the location's, so HDF5's own number names the file.
 // Thread-safety: as HDF5's. Blocks while HDF5 reads an object header. Source: H5Oget_info3, H5Fget_fileno.
 #pragma once

@@ -1,5 +1,4 @@
 // The connector's operations beside HDF5's own. HDF5 calls them optional, and finds them by name.
-//
 // `forebay.*` are forebay's own (include/forebay/operations.h). `anl.gov.*` are Cache VOL's and `gov.lbl.async.*` Async
 // VOL's, with their names and arguments, for programs linked with their static libraries. All connectors of forebay
 // have all operations, each with one value. Thread-safety: as HDF5's; the connector's begin and end register and

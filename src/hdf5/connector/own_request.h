@@ -1,6 +1,5 @@
 // forebay's own requests for calls with an event set: a background transfer or, in Async VOL's place, any other call,
 // already ended. The event set counts it and reports its failure (docs/migrating.md).
-//
 // Ownership: HDF5 owns a request from the call that returns it to `request_free`. Thread-safety: as HDF5's. Blocking:
 // `wait` and `end` of a transfer. Source: HDF5 reference manual, H5VL_request_class_t.
 #pragma once

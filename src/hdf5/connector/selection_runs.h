@@ -1,5 +1,4 @@
 // The selected elements of a dataspace, as runs of bytes, in HDF5's order of transfer.
-//
 // Offsets count from the first element of the extent, like in memory. Ownership: owns a library iterator; the dataspace
 // must outlive it. Thread-safety: as HDF5's. No call blocks. Source: HDF5 reference manual, H5Ssel_iter_create.
 #pragma once

@@ -147,8 +147,7 @@ TransferWay way_of(std::size_t count, void* const datasets[], const hid_t memory
         unfiltered = unfiltered || !facts.filtered;
         never = never || facts.never_collective;
     }
-    // One rank's datasets, types and list decide for all, like in HDF5. Filters prevent selection I/O. Reads have no
-    // order.
+    // One rank's arguments decide for all, like in HDF5. Filters prevent selection I/O. Reads have no order.
     if (file != nullptr && (never || unfiltered)) {
         const bool mine = never || ((filtered || without_selection_io(list)) &&
                                     any_converts(count, datasets, memory_types, list));

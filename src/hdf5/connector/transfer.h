@@ -1,20 +1,16 @@
-// Chooses how the datasets of one H5Dread or H5Dwrite are transferred, in files that are staged with MPI.
-//
-// A staged file needs no exchange between ranks, and only mpio can read the MPI types by which HDF5 describes a
-// collective transfer. So a collective transfer of unfiltered datasets uses a copy of the list that says independent.
-// Filtered datasets stay collective: HDF5 exchanges their chunks itself, and gives the driver plain addresses. A call
-// with datasets of both kinds (H5Dwrite_multi) makes two transfers. A dataset's kind is equal on all ranks.
-//
-// Programs rely on the order of collective transfers: MPI-IO begins each one by telling all ranks each rank's request.
-// So ranks meet before and after a transfer that is made independently.
-//
-// HDF5 itself transfers all datasets of some calls independently: a layout is compact, external or virtual, a dataspace
-// is missing, or any rank converts or transforms without selection I/O. Such calls keep the program's list, where the
-// program finds HDF5's reasons. The notes in a copy are lost: the program reads earlier ones from its own list
-// (docs/consistency.md). A file that ranks only read needs no meeting, and one rank's types decide nothing: HDF5's note
-// about a conversion is missing there.
-// Thread-safety: as HDF5's. A copy of a list, and its context (library_context.h), last for one call beneath. Source:
-// HDF5 reference manual, H5Pset_dxpl_mpio; H5D__mpio_opt_possible and H5CX of 1.14.5.
+// Chooses how the datasets of one H5Dread or H5Dwrite are transferred, in files that are staged with MPI. A staged file
+// needs no exchange between ranks, and only mpio can read the MPI types by which HDF5 describes a collective transfer.
+// So a collective transfer of unfiltered datasets uses a copy of the list that says independent. Filtered datasets stay
+// collective: HDF5 exchanges their chunks itself, and gives the driver plain addresses. A call with datasets of both
+// kinds (H5Dwrite_multi) makes two transfers. A dataset's kind is equal on all ranks. Programs rely on the order of
+// collective transfers: MPI-IO begins each one by telling all ranks each rank's request. So ranks meet before and after
+// a transfer that is made independently. HDF5 itself transfers all datasets of some calls independently: a layout is
+// compact, external or virtual, a dataspace is missing, or any rank converts or transforms without selection I/O. Such
+// calls keep the program's list, where the program finds HDF5's reasons. The notes in a copy are lost: the program
+// reads earlier ones from its own list (docs/consistency.md). A file that ranks only read needs no meeting, and one
+// rank's types decide nothing: HDF5's note about a conversion is missing there. Thread-safety: as HDF5's. A copy of a
+// list, and its context (library_context.h), last for one call beneath. Source: HDF5 reference manual,
+// H5Pset_dxpl_mpio; H5D__mpio_opt_possible and H5CX of 1.14.5.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,4 @@
 // Ends a descriptor after a deferred close (docs/consistency.md, "Deferred close").
-//
 // A process loses its record locks on a file (fcntl, F_SETLK) when any of its threads closes any descriptor of the
 // file. Natively, H5Fclose closes it before the program takes a lock. So while the program has locked the file, a
 // descriptor is kept until the program closes the file through HDF5 again, or ends. The program has a descriptor of its

@@ -44,14 +44,10 @@ template <class File>
     return static_cast<const File*>(reinterpret_cast<const DriverFile*>(file));
 }
 
-// ---- arguments; false: the error is on HDF5's stack ----
-
 [[nodiscard]] bool check_open(const char* function, const char* name, haddr_t max_address, haddr_t largest);
 [[nodiscard]] bool check_region(const char* function, haddr_t address, std::size_t size_bytes);
 // For the `ctl` callback. Returns -1 if HDF5 wants an unknown operation to fail.
 [[nodiscard]] herr_t refuse_unknown_control(const char* function, std::uint64_t flags);
-
-// ---- opening ----
 
 [[nodiscard]] int open_flags(unsigned flags) noexcept;
 
@@ -63,8 +59,6 @@ template <class File>
 // must be kept.
 [[nodiscard]] Status may_be_emptied(const OpenFile& file);
 [[nodiscard]] stage::OpenTarget target_of(const OpenFile& file);
-
-// ---- the class table ----
 
 [[nodiscard]] haddr_t get_end_allocated(const H5FD_t* file, H5FD_mem_t type);
 herr_t set_end_allocated(H5FD_t* file, H5FD_mem_t type, haddr_t address);

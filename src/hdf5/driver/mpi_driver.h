@@ -1,6 +1,5 @@
 // The file driver for files opened with an mpio access list. HDF5 and the application see mpio's behaviour: its `ctl`
 // calls give communicator, info, rank and size, and open, flush, truncate and close are collective.
-//
 // The bytes go to a file::SharedFile. Transfers are independent even if the list says collective (transfer.h). Without
 // lock and unlock callbacks HDF5 does not flush the superblock at the open, after which ranks would count dirty
 // metadata differently and meet in different calls. Vector callbacks take the several hundred thousand pieces of one

@@ -1,5 +1,4 @@
 // Recovers a file that is being opened from logs of dead processes, before any byte of it is read.
-//
 // Each function writes at most one line to standard error, and blocks until any process has recovered the file.
 #pragma once
 

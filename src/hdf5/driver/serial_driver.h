@@ -1,6 +1,5 @@
 // The serial file driver: stages HDF5's bytes. HDF5 and the application see sec2's behaviour: open flags, permissions,
 // errors and their codes, feature flags, locks, sizes. Only writes, truncates and flushes are those of a StagedFile.
-//
 // It needs no connector: HDF5 opens external links and virtual sources with the driver of the file that holds them. The
 // first call that needs the file's content attaches the file to the engine, because HDF5 opens most files twice, first
 // only to compare them with its open files. Ownership: one `SerialFile` for each open, from `open` to `close`; it

@@ -1,5 +1,4 @@
 // One open of a file by one process. HDF5 holds a pointer to it from the serial driver's `open` to its `close`.
-//
 // The functions put their failure on HDF5's error stack, under the name `function`. Thread-safety: as HDF5's.
 #pragma once
 

@@ -1,5 +1,4 @@
 // The boundary to HDF5's C code: no exception passes it, and every failure is on HDF5's error stack.
-//
 // Thread-safety: HDF5 calls back under its own lock or from one thread; each thread has its own error stack. Source:
 // HDF5 reference manual, H5E. Codes follow H5FDsec2.c: h5py and others map them to exceptions.
 #pragma once

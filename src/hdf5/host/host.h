@@ -1,5 +1,4 @@
 // The host: the HDF5 library that loaded this plugin, called through a table of function pointers.
-//
 // The plugin is linked with no libhdf5, because a process may hold several: a Python wheel brings its own, renamed and
 // loaded with local visibility. The host is the library whose code called H5PLget_plugin_info. A copy of the plugin
 // serves one host for the life of the process (plugin.cc). Names are those of the HDF5 reference manual (H5PL, H5VL,

@@ -1,5 +1,4 @@
 // A context of HDF5's own for one call beneath.
-//
 // HDF5 reads the transfer list of a program's call once, keeps the values in the call's context, and writes into the
 // list when the call returns. So a part of a call with another list needs a context of its own. It inherits how objects
 // are wrapped. Ownership: ends with its scope; the lists used in it must live until then. Thread-safety: as HDF5's.

@@ -1,5 +1,4 @@
 // Handles file access lists with mpio without the other processes of their communicator.
-//
 // HDF5 duplicates the communicator when such a list is read, copied or set, which is collective. Some of these
 // processes may run without forebay (file/launch.h), and would not take part. So this code reads and stores the
 // property with the library's inner functions, which call no callback. forebay opens with a copy of the program's list.

@@ -1,5 +1,4 @@
 // Loads the library for the MPI of this process (src/mpi) at the first need. Never initialises MPI.
-//
 // The host's libhdf5 brings the MPI, known by its answer to MPI_Get_library_version. The library lies beside the
 // plugin, in the build tree and when installed. Thread-safety: any thread; one of them loads it.
 #pragma once

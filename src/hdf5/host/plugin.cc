@@ -1,5 +1,4 @@
 // The plugin's entry points for HDF5, and the service for a second libhdf5 of one process.
-//
 // HDF5 asks H5PLget_plugin_info for the connector's class; the return address lies in the library that asks. This copy
 // of the plugin binds the first such library. Any other one (h5py and PyTables each bring their own) gets a copy: the
 // plugin's file, loaded from memory, with its own variables. The copies share only the count of pauses.
@@ -118,8 +117,7 @@ const void* info_for(const void* caller) {
     return copy.info_for(caller);
 }
 
-// Runs after all exit handlers, HDF5's included, unless _exit, abort or a signal ends the process. Must not call HDF5
-// or MPI.
+// Runs after all exit handlers, HDF5's included, unless _exit, abort or a signal ends the process. No HDF5 or MPI here.
 [[gnu::destructor]] void end_of_process() { Session::get().end_of_process(); }
 
 }   // namespace
