@@ -73,7 +73,7 @@ Result<Presence> Presence::open(io::MutableBytes memory) {
     // Check before `bytes_for`, which would overflow.
     const std::uint64_t units = units_of(header->source.size);
     if (units > memory.size() / sizeof(UnitEntry) || memory.size() < bytes_for(header->source.size))
-        return Status(Code::kCorrupt, "a presence map is shorter than its file's size wants");
+        return Status(Code::kCorrupt, "a presence map is too short for the size of its file");
     auto* const entries = reinterpret_cast<UnitEntry*>(memory.data() + kMapHeaderBytes);
     auto* const checksums = reinterpret_cast<std::atomic<std::uint32_t>*>(memory.data() +
                                                                           checksums_offset(header->source.size));

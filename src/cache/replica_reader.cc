@@ -127,7 +127,8 @@ Result<std::size_t> ReplicaReader::read_version(std::uint64_t offset, io::Mutabl
         if (!file_->version.is_source(state.value())) file_->replica->make_void();
     }
     if (file_->replica->unusable())
-        return Status(Code::kUnavailable, file_->source->name() + ": it is another version by now");
+        return Status(Code::kUnavailable,
+                      file_->source->name() + ": the file has changed since this process opened it");
     return got;
 }
 

@@ -352,7 +352,8 @@ Result<Store::Evicted> Store::evict_one(const std::string& name) {
         return Evicted{gone->bytes(), 0, true};
     const auto replica = existing(name);
     // The units of a void replica are unneeded; it goes with its users.
-    if (replica.status().code() == Code::kNotFound) return Status(Code::kUnavailable, "it is void, and still in use");
+    if (replica.status().code() == Code::kNotFound)
+        return Status(Code::kUnavailable, "the replica is void, and goes when its last program closes it");
     if (!replica) return replica.status();
     const auto units = evict_units(replica.value());
     if (!units) return units.status();

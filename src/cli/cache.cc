@@ -90,7 +90,7 @@ std::string emptied_as_text(const Emptied& one) {
     if (one.evicted.removed) return fmt::format("{}\n  evicted: {}\n", name, format_size(one.evicted.bytes));
     std::string left;
     if (one.evicted.units_left > 0)
-        left = fmt::format("; {} of {} stay, since a process is storing them now", one.evicted.units_left,
+        left = fmt::format("; {} units of {} stay, since a process is storing them now", one.evicted.units_left,
                            format_size(cache::kUnitBytes));
     return fmt::format("{}\n  in use; evicted: {}{}\n", name, format_size(one.evicted.bytes), left);
 }
@@ -154,7 +154,7 @@ int evict(const CacheRequest& request) {
     } else {
         for (const Emptied& one : emptied) fmt::print("{}", emptied_as_text(one));
         if (orphans > 0)
-            fmt::print("Removed {} parts of caches whose first device no longer has the cache.\n", orphans);
+            fmt::print("Removed {} {} of caches that are gone.\n", orphans, orphans == 1 ? "file" : "files");
         if (emptied.empty() && orphans == 0 && !asked.value().names_files()) fmt::print("Nothing to evict.\n");
         fmt::print("{}", unseen_as_text(unseen));
     }

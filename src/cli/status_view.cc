@@ -144,7 +144,8 @@ void append_process(std::string& text, const ledger::ProcessView& process) {
                    process.alive ? "" : " (dead)", process.files_opened, process.files_staged, format_size(used),
                    format_size(process.size));
     if (process.files_without_slot > 0)
-        fmt::format_to(out, "  {} more files were open, without counters\n", process.files_without_slot);
+        fmt::format_to(out, "  {} more files were open; the ledger had no room for their counters\n",
+                       process.files_without_slot);
     if (process.aside[kForwarded] > 0)
         fmt::format_to(out, "  staged by a server: {} files\n", process.aside[kForwarded]);
     if (const std::string reasons = reasons_of(process.aside); !reasons.empty())

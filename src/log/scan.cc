@@ -224,7 +224,7 @@ class DurableAssembly {
         if (promised(segment) && order != expected)
             broken(segment, fmt::format("segment {} should be there", expected));
         if (promised(segment) && (!segment.open() || !same_target(log_.target, segment.open()->target)))
-            broken(segment, "it does not say whose it is");
+            broken(segment, "its first record is missing, or names another file");
         if (promised(segment) && order < *commit_order_ && segment.damage) log_.lost_after = 0;
         if (segment.open() && segment.hides_commit) log_.lost_after = 0;
     }

@@ -94,7 +94,7 @@ class Discarding {
             for (const area::ProcessIdentity& process : session.board->board.participants)
                 if (claimed.inventory.is_alive(process, outside_.is_alive))
                     return refused(std::move(file), Reason::kInUse,
-                                   {Code::kUnavailable, "a process that wrote it too is still there"});
+                                   {Code::kUnavailable, "a process that also wrote the file is still alive"});
         if (!request_.dry_run && !(file.status = give_back_logs(session))) file.outcome = Outcome::kFailed;
         return file;
     }

@@ -120,7 +120,7 @@ class Recovery {
                 if (inventory_.is_alive(process, outside_.is_alive))
                     return refused(report, Reason::kInUse,
                                    {Code::kUnavailable,
-                                    fmt::format("process {}, which wrote it too, is still there", process.pid)});
+                                    fmt::format("process {}, which also wrote the file, is still alive", process.pid)});
         if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr && !is_complete(session))
             return refused(report, Reason::kIncomplete,
                            {Code::kNotFound, "the board of the processes that wrote it together is not here"});

@@ -113,7 +113,8 @@ class TeamRecovery {
                     if (inventory_.is_alive(process, outside_.is_alive))
                         return refused(report_, Reason::kInUse,
                                        {Code::kUnavailable,
-                                        fmt::format("process {}, which wrote it too, is still there", process.pid)});
+                                        fmt::format("process {}, which also wrote the file, is still alive",
+                                                    process.pid)});
         if (!closed_ && !finished_)
             if (auto no = refuse_by_others()) return no;
         for (const TeamSession::Member& member : team_.members) {
@@ -446,7 +447,7 @@ FileReport discard_team(const Inventory& inventory, const TeamSession& team, con
             std::any_of(session->board->board.participants.begin(), session->board->board.participants.end(),
                         [&](const auto& process) { return inventory.is_alive(process, outside.is_alive); }))
             return refused(std::move(report), Reason::kInUse,
-                           {Code::kUnavailable, "a process that wrote it too is still there"});
+                           {Code::kUnavailable, "a process that also wrote the file is still alive"});
     if (request.dry_run) return report;
     // Otherwise the other nodes' copies would later overwrite new content.
     if (outside.open_home)

@@ -173,8 +173,8 @@ class JobPeers {
     void tell_of_forks() const {
         if (io::is_forked())
             tell({Code::kUnavailable,
-                  "a forked process cannot be the peer of this node: open a file in each rank's own process before "
-                  "its DataLoader starts workers"});
+                  "the nodes do not share reads, because a forked process cannot serve other nodes: open a file in "
+                  "each rank's own process before its DataLoader starts workers"});
     }
     void give_up(const Status& why) {
         unusable_ = true;

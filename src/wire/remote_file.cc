@@ -111,7 +111,7 @@ Status RemoteFile::fail_over(const Status& why) {
                             "last flush is lost{}, what was flushed is in {}: start the server again, or run "
                             "`forebay recover` there",
                             name(), failover_.server(), last.message(),
-                            replay_.complete() || in_team_ ? "" : ", and too much to be sent to another server",
+                            replay_.complete() || in_team_ ? "" : " (too much for another server to take over)",
                             log.empty() ? "the server's log" : log)};
     if (!direct) failure_ = failure_.with_context("it cannot be written without its server: " + direct.message());
     return failure_;
