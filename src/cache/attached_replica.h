@@ -1,9 +1,11 @@
 // The replica of an open file, with the parts that bring bytes from it and into it.
+//
 //   CachedFileState   the source, the replica, and what limits their use   cache/cached_file_state.h
 //   SourceFetcher     misses, stores, and read-ahead                       cache/source_fetcher.h
 //   UnitReplacement   bytes to store in the place of others                cache/unit_replacement.h
 //   Prefetcher        ranges that the program named                        cache/prefetcher.h
 //   ReplicaReader     the program's reads                                  cache/replica_reader.h
+//
 // A cached file owns it, from the moment when the file has a replica. Tasks share the ownership of the parts, not of
 // this. Thread-safe. In a forked child it stores and prefetches nothing. Blocks as its parts; `look_again` on the file
 // server; `await_stored` and `close` on tasks.

@@ -1,5 +1,7 @@
 // The connector's information object: the text behind the connector's name, for example
+//
 //   HDF5_VOL_CONNECTOR="forebay nls=/local;size=8GiB;under_vol=0;under_info={}"
+//
 // A refusal while HDF5 parses it, as it initialises itself, would make the whole library unusable. So the first open
 // with the text judges it (session.h). A program may fill in an object by itself. Only objects of `ConnectorInfo` have
 // a text; their addresses identify them. Ownership: `info_copy` and `info_from_text` allocate, `info_free` releases;
