@@ -74,7 +74,6 @@ class CachedFile final : public io::ForwardingFile {
     Status allocate(std::uint64_t offset, std::uint64_t length) override;
     Status punch(std::uint64_t offset, std::uint64_t length) override;
 
-    // Compares the version at a reopen. After a change reads go to the source.
     void look_again();
 
     [[nodiscard]] const CacheCounters& counters() const noexcept;

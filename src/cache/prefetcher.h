@@ -41,7 +41,6 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
     // Also drops bytes that were fetched into memory.
     void cancel();
 
-    // True if the whole file is to be prefetched once it is old enough.
     [[nodiscard]] bool waits_for_age() const noexcept { return all_once_old_.load(std::memory_order_relaxed); }
     // A read takes `range` from the file: removes it from the queue.
     void overtake(ByteRange range) noexcept;

@@ -69,7 +69,6 @@ class ReadCache {
     [[nodiscard]] std::unique_ptr<io::Lock> begin_writing(io::File& target) noexcept;
 
     [[nodiscard]] CacheTotals totals(CountedFiles::Open open = {}) const { return counted_.totals(open); }
-    // The totals by path. The first 1000 paths have a name; the empty path has the sum of the others.
     [[nodiscard]] std::map<std::string, CacheTotals> totals_by_path(CountedFiles::Open open = {}) const {
         return counted_.totals_by_path(open);
     }

@@ -122,7 +122,7 @@ class Replica {
     // Also from a dead process. None: the unit has another owner, or this is a forked child.
     [[nodiscard]] static std::optional<Claim> claim(const std::shared_ptr<Replica>& replica, std::uint64_t unit);
 
-    // Stores and publishes the whole blocks of `bytes` (the last ends with the file). kNoSpace: all is full.
+    // Stores and publishes the whole blocks of `bytes` (the last ends with the file). kNoSpace: no room.
     Status store(const Claim& claim, std::uint64_t offset, io::Bytes bytes);
     // Returns the bytes freed.
     Result<std::uint64_t> evict(const Claim& claim);
