@@ -1,7 +1,7 @@
 /* Local storage, and the settings of Cache VOL in file access lists. Names, types and layouts are those of Cache VOL:
- * programs compile and link as they are. Text and functions are forebay's; docs/migrating.md describes each setting. A
- * storage (`cache_storage_t`) is a description: a path, a size, and an account of its claims. It stores nothing. A file
- * access list that names it (`LOCAL_STORAGE`) has files staged there.
+ * programs compile and link as they are. Comments and functions are forebay's; docs/migrating.md describes each
+ * setting. A storage (`cache_storage_t`) is a description: a path, a size, and an account of its claims. It stores
+ * nothing. A file access list that names it (`LOCAL_STORAGE`) has files staged there.
  *
  * All functions return 0, or -1 with an error on HDF5's stack. `H5LScreate` and `readLSConf` block, as they read a
  * file, and `H5LSset`, which looks at the path. One thread at a time uses a storage. The enumerators have short names,
@@ -258,22 +258,22 @@ extern "C" {
 #define H5P_LOCAL_STORAGE_CREATE (H5LSget_create_class())
 hid_t H5LSget_create_class(void);
 
-/* Makes a storage, by the configuration file that HDF5_VOL_CONNECTOR names, else by the variables; missing values have
- * defaults. A meaningless value has its default in the storage, and is kept beside it until H5LSset replaces it. A file
- * that is opened with such a storage is refused, as with such a configuration file. `plist`: any property list, or
+/* Makes a storage from the configuration file that HDF5_VOL_CONNECTOR names. Values that it lacks come from the
+ * variables HDF5_LOCAL_STORAGE_PATH and its kin, and otherwise have defaults. An invalid value has its default in the
+ * storage; until H5LSset replaces it, a file that is opened with the storage is refused. `plist`: any property list, or
  * H5P_DEFAULT; nothing is read from it. NULL: an error. The caller owns the storage: `H5LSclose`. */
 cache_storage_t *H5LScreate(hid_t plist);
 herr_t H5LSclose(cache_storage_t *LS);
 
-/* Sets all values, or none; then a file that is opened with the storage is refused. `path`, a directory, is copied; it
- * may be NULL for MEMORY and GPU. A storage that H5LScreate has not made keeps its former path: the program frees it.
- */
+/* Sets all values. If one is invalid, sets none, and a file that is opened with the storage is refused. `path`, a
+ * directory, is copied; it may be NULL for MEMORY and GPU. The former path is freed only if H5LScreate has made the
+ * storage; otherwise the program frees it. */
 herr_t H5LSset(cache_storage_t *LS, const char *type, const char *path, hsize_t avail_space,
                cache_replacement_policy_t replacement);
 /* `flag` TYPE or PATH: `value` points to a char *, which then points into the storage. SIZE: to an hsize_t. */
 herr_t H5LSget(cache_storage_t *LS, const char *flag, void *value);
-/* Reads a configuration file. Lines as in docs/migrating.md; unknown keys are passed over. -1 with an error that names
- * them if values mean nothing: the others are set. The former path as with H5LSset. */
+/* Reads a configuration file (docs/migrating.md); ignores unknown keys. Sets all valid values. If some are invalid,
+ * returns -1, and the error names them. Frees the former path as H5LSset does. */
 herr_t readLSConf(const char *fname, cache_storage_t *LS);
 /* For programs that name it. forebay maps no files: each function of the table fails, with an error on HDF5's stack.
  * NULL, with an error: no such type. Static storage. */
@@ -284,7 +284,7 @@ cache_replacement_policy_t get_replacement_policy_from_str(const char *str);
 /* Takes `size` bytes of what is left. If there are too few, SOFT fails; HARD first removes temporal caches, in the
  * order of `replacement`, if that makes enough room. */
 herr_t H5LSclaim_space(cache_storage_t *LS, hsize_t size, cache_claim_t type, cache_replacement_policy_t replacement);
-/* `cache` stays the caller's, and outlives its place in the storage. It takes the space that was claimed for it. */
+/* The caller owns `cache`, and frees it only after H5LSremove_cache. It takes the space that was claimed for it. */
 herr_t H5LSregister_cache(cache_storage_t *LS, cache_t *cache, void *target);
 /* Frees the space that it took. No file is touched: forebay removes what it has staged by itself. */
 herr_t H5LSremove_cache(cache_storage_t *LS, cache_t *cache);
@@ -294,11 +294,11 @@ herr_t H5LSrecord_cache_access(cache_t *cache);
 
 /* `flag` HDF5_CACHE_WR or HDF5_CACHE_RD: `value` points to a bool: whether files opened with this list are staged, or
  * read through the cache. The variables of these names are stronger. LOCAL_STORAGE: `value` is a cache_storage_t *,
- * whose present values hold for files that are opened with this list, if they are the first ones of the process. */
+ * whose values are copied now. They take effect if the first file that the process opens uses this list. */
 herr_t H5Pset_fapl_cache(hid_t plist, const char *flag, void *value);
 /* Gets the same values; for LOCAL_STORAGE, `value` points to a cache_storage_t *. An error if the list has none. */
 herr_t H5Pget_fapl_cache(hid_t plist, const char *flag, void *value);
-/* The truth value itself, as some documents have it. */
+/* Takes the switch by value, as some examples of Cache VOL pass it. */
 herr_t H5Pset_fapl_cache_flag(hid_t plist, const char *flag, int value);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 #define H5VL_CACHE_EXT_NAME "cache_ext"
 #define H5VL_CACHE_EXT_VALUE 513
 
-/* For H5Pset_vol: the connector beneath, and the configuration file. HDF5 copies what it points to. */
+/* For H5Pset_vol: the connector beneath, and the configuration file. HDF5 copies it, and what its pointers point to. */
 typedef struct H5VL_cache_ext_info_t {
     hid_t under_vol_id;
     void *under_vol_info; /* NULL: none */
@@ -43,8 +43,8 @@ extern "C" {
 /* The connector's identifier, which the caller closes (H5VLclose); the plugin is searched for in HDF5_PLUGIN_PATH. */
 hid_t H5VL_cache_ext_register(void);
 
-/* Closing a dataset or a group never waits for the drain, so the first and the last do nothing. The second waits until
- * what is staged of every open file is in it. */
+/* Closing a dataset or a group never waits for the drain, so async_close_start and set_close_async do nothing.
+ * async_close_wait waits until the staged bytes of every open file are in that file. */
 herr_t async_close_start(void);
 herr_t async_close_wait(void);
 herr_t set_close_async(hbool_t on);

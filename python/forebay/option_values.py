@@ -113,20 +113,20 @@ def _fault_of(name: str, text: str) -> str:
     if number := re.fullmatch(r"(?:(.+) or )?(\d+) to (\d+)", allowed):
         if number[1] and word in number[1].split(" or "):
             return ""
-        given = int(word) if re.fullmatch("[0-9]+", word) else None
-        return _fault_of_number(given, int(number[2]), int(number[3]), allowed)
+        if not re.fullmatch("[0-9]+", word):
+            return f"not a whole number; allowed: {allowed}"
+        return _fault_of_number(int(word), int(number[2]), int(number[3]), allowed)
     if size := re.fullmatch(r"(\d+ \w+) to (\d+ \w+)", allowed):
         least, most = (_bytes_of(bound.lower(), _UNITS + "pe") for bound in size.groups())
         assert least is not None and most is not None
-        return _fault_of_number(_bytes_of(word), least, most, allowed)
+        given = _bytes_of(word)
+        return f"not a size; allowed: {allowed}" if given is None else _fault_of_number(given, least, most, allowed)
     choices = allowed.split(" or ")
     switched = "on" if word in _YES else "off" if word in _NO else ""  # other words for values of a choice
     return "" if word in choices or switched in choices else f"unknown choice; allowed: {allowed}"
 
 
-def _fault_of_number(number: int | None, least: int, most: int, allowed: str) -> str:
-    if number is None:
-        return f"not a number of this kind; allowed: {allowed}"
+def _fault_of_number(number: int, least: int, most: int, allowed: str) -> str:
     return "" if least <= number <= most else f"too {'small' if number < least else 'large'}; allowed: {allowed}"
 
 

@@ -17,7 +17,7 @@
 namespace forebay::area {
 
 inline constexpr const char* kRunVariable = "FOREBAY_RUN";
-// The file of a run in its folder. Processes count in files of their own in the same folder.
+// The file of a run in its folder. Each process keeps its counters in a file of its own there (area/run_tally.h).
 inline constexpr const char* kRunRecordFile = "record";
 
 class RunRecord {
@@ -29,7 +29,8 @@ class RunRecord {
 
     // Appends a line to each file except `except`, which already has it.
     void tell(std::string_view line, std::string_view except = {}) const noexcept;
-    // Tells that the process has begun. Later it counts in `tally`, in the folder of the first record with one.
+    // Tells that the process has begun. Opens the file of `tally`, its counters, in the folder of each record until one
+    // succeeds.
     void tell_began(int pid, TallyWriter& tally) const noexcept;
     void tell_area(int pid, const std::string& directory) const noexcept;
 

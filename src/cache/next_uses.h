@@ -1,5 +1,6 @@
-// The next uses of a file's units in a known order of reads, and the stored unit that is used last (docs/read-cache.md,
-// "What is read again"). Positions count the ranges of the order. Pure; not thread-safe.
+// The next uses of a file's units in a known order of reads, and the stored unit whose next use is the farthest away
+// (docs/read-cache.md, "What is read again"). A position is the index of a range in the order. A set of blocks is a bit
+// mask: bit i is block i of the unit. Pure; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace forebay::cache {
 class NextUses {
   public:
     static constexpr std::uint64_t kNever = UINT64_MAX;
-    // A read this many ranges off the last one is not of this order, and a use this late is skipped.
+    // A read that jumps ahead by more ranges is not of this order. A use that lies more ranges back is skipped.
     static constexpr std::uint64_t kFar = 4096;
 
     // Appends a range to the order; ignores it beyond the limit of uses. May throw std::bad_alloc.
@@ -35,7 +36,7 @@ class NextUses {
     struct Farthest {
         std::uint64_t unit = 0, next = kNever;
     };
-    // The stored unit whose stored blocks are used last or never.
+    // The stored unit whose stored blocks have the farthest next use, or none.
     [[nodiscard]] std::optional<Farthest> farthest() const noexcept;
 
   private:

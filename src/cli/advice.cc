@@ -114,8 +114,8 @@ class Advising {
                 "stripe");
         if (sum_.superseded > sum_.staged / 5 && sum_.superseded > (64U << 20))
             add(fmt::format("{} were overwritten before they reached the file.", format_size(sum_.superseded)),
-                "forebay saved these writes. If chunks are compressed, a larger chunk cache (H5Pset_chunk_cache, h5py: "
-                "rdcc_nbytes) also saves compressing them again.");
+                "forebay wrote only their last version. If chunks are compressed, a larger chunk cache "
+                "(H5Pset_chunk_cache, h5py: rdcc_nbytes) also saves compressing them again.");
         if (sum_.stolen > sum_.staged / 2 && sum_.stolen > (64U << 20))
             add(fmt::format("The program read back {} that it had just written.", format_size(sum_.stolen)),
                 "HDF5 reads, changes and writes partial chunks: a chunk cache that holds a row of chunks avoids "

@@ -90,7 +90,7 @@ std::string emptied_as_text(const Emptied& one) {
     if (one.evicted.removed) return fmt::format("{}\n  evicted: {}\n", name, format_size(one.evicted.bytes));
     std::string left;
     if (one.evicted.units_left > 0)
-        left = fmt::format("; {} units of {} stay, since a process is storing them now", one.evicted.units_left,
+        left = fmt::format("; {} units of {} each stay, since a process is storing them now", one.evicted.units_left,
                            format_size(cache::kUnitBytes));
     return fmt::format("{}\n  in use; evicted: {}{}\n", name, format_size(one.evicted.bytes), left);
 }

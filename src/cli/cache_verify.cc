@@ -103,7 +103,7 @@ void print_checked(const std::vector<Checked>& all, const std::vector<std::strin
         if (one.bytes.different_bytes > 0)
             fmt::print("  DIFFERENT FROM THE FILE, and removed: {}\n", format_size(one.bytes.different_bytes));
         if (one.units_left > 0)
-            fmt::print("  not checked: {} units of {}, since a process is storing them now\n", one.units_left,
+            fmt::print("  not checked: {} units of {} each, since a process is storing them now\n", one.units_left,
                        format_size(cache::kUnitBytes));
         if (!one.note.empty()) fmt::print("  {}\n", printable(one.note));
     }

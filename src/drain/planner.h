@@ -1,9 +1,10 @@
-// Chooses the next target writes of one outflow, and whether to wake a drain thread for them. A plan takes ready
-// extents in file order, from the end of the last plan on, and merges them (plan/merge.h). Short runs and growing ends
-// wait for neighbours, unless the drain is urgent. A paused drain plans nothing until a call waits for the target or a
-// writer needs room. The drain of a file on several nodes never pauses, and none of its pieces waits. Invariants: a
-// plan overlaps no write in flight and contains no unreadable byte. Extents whose record lacks older records stay
-// staged. Not thread-safe: the file's lock guards it. Nothing blocks.
+// Chooses the next target writes of one file's outflow (drain/outflow.h), and whether to wake a drain thread for them.
+// A plan takes ready extents in file order, from the end of the last plan on, and merges them (plan/merge.h). A short
+// run, and the last partial stripe of a file that grows, wait for more bytes, unless the drain is urgent. A paused
+// drain plans nothing until a call waits for the target or a writer needs room. The drain of a file on several nodes
+// never pauses, and none of its pieces waits. Invariants: a plan overlaps no write in flight and contains no unreadable
+// byte. An extent stays staged until all older records are known. Not thread-safe: the file's lock guards it. Nothing
+// blocks.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,7 @@ class Planner {
     [[nodiscard]] bool worth_draining() const noexcept;
     // True if one more drain thread would find work.
     [[nodiscard]] bool wants_thread() const noexcept { return parts_.queue.has_room() && worth_draining(); }
-    // After the end of a write: allows a plan for pieces that waited for it. Returns true if there is work to take.
+    // After the end of a write: a plan that waited for it may begin. Returns true if there is work to take.
     [[nodiscard]] bool look_again() noexcept;
     // A writer needs room: makes the drain urgent.
     struct RoomDrain {
@@ -66,6 +67,7 @@ class Planner {
         urgent_ = true;
         paused_ = false;
     }
+    // Makes the drain urgent if bytes are ready or a truncation is due, and not urgent otherwise.
     void hurry() noexcept { urgent_ = parts_.listener.backlog().any_ready || parts_.target.cut_due().has_value(); }
 
     // Plans no write until `resume`, `drain_for_room` or `Outflow::drain`. Planned writes go on.
@@ -102,7 +104,7 @@ class Planner {
     group::RecordOrder* order_ = nullptr;           // null: this process alone writes the file
     std::uint64_t cursor_ = 0;                      // begin of the next plan (elevator)
     std::uint64_t planned_since_start_bytes_ = 0;   // since a plan began at the file's start
-    std::uint64_t plan_from_bytes_ = 0;             // after a fruitless plan: least ready bytes for the next one
+    std::uint64_t plan_from_bytes_ = 0;             // no offset: the next plan waits for so many ready bytes
     bool wraps_ = false;   // the next plan begins at the file's start, once no write is in flight
     bool urgent_ = false;
     bool at_once_ = false;   // see share

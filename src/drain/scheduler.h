@@ -1,9 +1,10 @@
 // The drain threads of a process, which take work from files in turn. Several writes are in flight at a time, of one
 // file or many, one for each thread. Threads start with the first `wake` and sleep on a condition variable without
-// work. Bytes that arrive while writes are in flight go into the next plan. `wake` queues a source, once at most, as a
-// task of the task engine. The task takes one work from the source. If the source has more, the task queues it again
-// before the work runs, so that other threads join. A source without work leaves the queue, and calls `wake` when it
-// has some. Thread-safe. Only `stop` and the destructor block, and `carry_out` if no thread can be started.
+// work. A source plans its writes when it gives out work, so a plan includes the bytes that have arrived until then.
+// `wake` queues a source, once at most, as a task of the task engine. The task takes one work from the source. If the
+// source has more, the task queues it again before the work runs, so that other threads join. A source without work
+// leaves the queue, and calls `wake` when it has some. Thread-safe. Only `stop` and the destructor block, and
+// `carry_out` if no thread can be started.
 #pragma once
 
 #include <atomic>

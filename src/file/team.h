@@ -1,4 +1,4 @@
-// The processes that open one file together, and their collective calls: all of MPI that the room uses. `src/mpi`
+// The processes that open one file together, and their collective calls: all that `src/file` uses of MPI. `src/mpi`
 // implements them over a communicator, and tests over forked processes. All members make every call, in the same order,
 // from the thread that called HDF5. Thread-safety: one call at a time. Blocks until all members are there. A member
 // that misses a call, or makes one too many, leaves all others waiting. So a shortage of memory skips no call: a
@@ -61,7 +61,7 @@ class Team {
     // Returns ok if `mine` is ok on all members. Otherwise returns the failure of the lowest rank that has one, and
     // names that rank. The code and errno stay; the text stays if memory allows.
     Status agree(const Status& mine) noexcept;
-    // Like `agree` above; if all are ok, returns the word of each member, below 2^63. Takes one step.
+    // Like `agree` above. If all are ok, returns the word of each member. `word` is below 2^63. Takes one step.
     Result<Words> agree(const Status& mine, std::uint64_t word) noexcept;
 
   protected:

@@ -1,21 +1,22 @@
 // The board: memory that all participants of one shared file map. It complements their logs.
 // There is one board for each shared file and node, a file in the drainer's process directory. The board holds the
-// node-wide sequence counter. For each participant it holds the segments of the participant's log and marks the free
+// node-wide sequence counter. For each participant it lists the segments of the participant's log, and marks the free
 // ones. The drainer sleeps on the doorbell, a word of the board; participants raise it when they append or need room.
 // Participants that need room sleep on `progress`; the drainer raises it when it has drained.
-// Memory order: a participant stores a segment's index in its ring of segments before it raises `adopted`, their number
-// (release). It publishes records by their segment's tail (log/file_log.h). The drainer raises `released` (release)
-// once no byte of the segments below is needed. A participant appends a marker (truncate, commit) between two barriers
-// of all participants, and raises `epoch` in between. So a reader of all tails that finds the same epoch before and
-// after has a consistent cut: it has all records before the last marker. The frontier (log/frontier.h; `dead_raw` and
-// `dead_metadata`) tells which segments may be released while other logs still have records that these supersede. The
-// drainer raises it before `released`; readers read it after that. With durability=node the board also has the
-// statements (group/statement.h). The drainer writes them to the file, not through the mapping. Ownership: `Board` owns
-// the mapping; the drainer removes the file when it closes the shared file. Faults: if the device fails, memory of this
-// process replaces the missing page (io::Replaceable) and the board is `lost`. This process and the others then no
-// longer see each other's stores. A process must not rely on numbers drawn then, nor on announcements and releases. It
-// checks `lost` after each store that others must see. After a crash, recovery takes from the board the grouping of the
-// logs, the frontier, and the participants. group/board_format.h has the layout.
+// Memory order: a participant stores a segment's index in its ring of segments before it raises `adopted`, the count of
+// its segments (release). It publishes records by their segment's tail (log/file_log.h). The drainer raises `released`
+// (release) once no byte of the segments below is needed. A participant appends a marker (truncate, commit) between two
+// barriers of all participants, and raises `epoch` in between. So a reader of all tails that finds the same epoch
+// before and after has a consistent cut: it has all records before the last marker. The frontier (log/frontier.h;
+// `dead_raw` and `dead_metadata`) tells which segments may be released while other logs still have records that these
+// supersede. The drainer raises it before `released`; readers read `released` first, and then the frontier. With
+// durability=node the board also has the statements (group/statement.h). The drainer writes them to the file, not
+// through the mapping. Ownership: `Board` owns the mapping; the drainer removes the file when it closes the shared
+// file. Faults: if the device fails, memory of this process replaces the missing page (io::Replaceable) and the board
+// is `lost`. This process and the others then no longer see each other's stores. A process must not rely on sequence
+// numbers drawn then, `adopted` or `released`. It checks `lost` after each store that others must see. After a crash,
+// recovery takes from the board the grouping of the logs, the frontier, and the participants. group/board_format.h has
+// the layout.
 #pragma once
 
 #include <atomic>
@@ -47,7 +48,7 @@ class Board {
     // With durability=node, for the drainer: writes `statement` to the board and syncs the board.
     [[nodiscard]] Status state(const Statement& statement);
     [[nodiscard]] Status sync() { return file_->sync(); }
-    // The index in the participant's pool of the segment with number `order` of its log.
+    // The place of segment number `order` of the participant's log, as an index into the participant's pool.
     [[nodiscard]] std::atomic<std::uint64_t>& place(std::uint64_t participant, std::uint64_t order) const noexcept {
         return rings_[participant * ring_ + order % ring_];
     }

@@ -1,4 +1,4 @@
-// The part of one process in a file that several processes of the node write together.
+// The role of one process in a file that several processes of the node write together.
 // Each process, a participant, appends to a log of its own. One of them, the drainer, follows the logs of all and
 // writes the target; the others build no index until they read. The board, which all map, and the logs connect them:
 // all participants see a record as soon as its segment's tail covers it.
@@ -9,7 +9,7 @@
 //   ending()    the end of the file
 // The drainer also has a listener thread. The thread sleeps on the board's doorbell in the kernel, and then calls the
 // file's `poll`. Ownership: the group owns the board and the followers. Thread-safety: call `add_log` before any other
-// call, and `listen` and `stop_listening` from one thread. The parts document the rest.
+// call, and `listen` and `stop_listening` from one thread. The headers of these five objects document the rest.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Group {
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
 
-    // Adds the log of the next participant. `pool` is null if this process does not read the log.
+    // Adds the log of the next participant. `pool` is the file of its segments; null if this process does not read it.
     void add_log(std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
     // Starts the drainer's listener, whose thread calls `poll(room_wanted)`. kUnavailable: the thread did not start.
     [[nodiscard]] Status listen(std::function<void(bool room_wanted)> poll);
@@ -52,9 +52,11 @@ class Group {
 
     [[nodiscard]] bool drains() const noexcept { return participants_.drains(); }
     [[nodiscard]] std::uint64_t participants() const noexcept { return participants_.count(); }
+    // Returns an error if this process has lost the board (group/participants.h).
     [[nodiscard]] const Status& lost() const noexcept { return participants_.lost(); }
     [[nodiscard]] bool lacks_room() const noexcept { return participants_.lacks_room(); }
-    // Raises the epoch. A participant calls it after it appended a marker, between two barriers of all participants.
+    // Raises the epoch, the board's count of markers (group/board.h). A participant calls it after it appended a
+    // marker, between two barriers of all participants.
     void marked() noexcept { participants_.header().epoch.fetch_add(1, std::memory_order_acq_rel); }
     // The part of the drainer's board that other nodes may read.
     [[nodiscard]] Exposed& exposed() const noexcept { return participants_.header().exposed; }

@@ -1,6 +1,6 @@
-// Waits on a word of memory that several processes map (futex(2)), also from a file: a plain 32-bit counter. A process
-// that changes shared state raises the word and wakes the waiters. A waiter reads the word, looks for work, and waits
-// while the word keeps its value. So no wake-up is lost. Thread-safety: all calls from any thread.
+// Waits on a plain 32-bit counter in memory that several processes share, or in a file that they map (futex(2)). A
+// process that changes shared state raises the word and wakes the waiters. A waiter reads the word, looks for work, and
+// waits while the word keeps its value. So no wake-up is lost. Thread-safety: all calls from any thread.
 #pragma once
 
 #include <atomic>

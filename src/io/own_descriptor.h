@@ -1,5 +1,6 @@
-// A descriptor that is closed at the end of its scope, within a few calls, so the program does not close it and reuse
-// its number. Others: io/descriptor.h. Not thread-safe. Does not block, but for close(2) on a network file system.
+// A descriptor that is closed at the end of its scope, within a few calls: too soon for the program to close it by
+// mistake and reuse its number. For longer lives: io/descriptor.h. Not thread-safe. Does not block, but for close(2) on
+// a network file system.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Uninitialised memory for one transfer, from a page boundary on. A file system that passes pages on without a copy
-// splits transfers at a number of pages, and a partly used page counts as one. Owns the memory. Throws std::bad_alloc.
+// Uninitialised memory for one transfer, from a page boundary on. A file system that copies no pages limits their
+// number in one request, and an unaligned buffer needs one page more. Owns the memory. Throws std::bad_alloc.
 #pragma once
 
 #include <cstddef>

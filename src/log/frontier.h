@@ -1,11 +1,12 @@
 // Decides when a log gives back a segment of a file that several processes write. A log gives its segments back oldest
 // first, so within one log a record outlives those that it supersedes. Across logs the *frontier* ensures that. It has
-// one sequence number for each class of records. A record below its class's number is dead: its bytes are in the
-// target, or superseded. Readers of the logs do not use the bytes of a dead record, but let it supersede older ones. A
-// segment without live bytes may go once no other log can reveal a record that this segment superseded:
-//   - raw data: all records up to this segment's last one are dead;
-//   - metadata that was drained: all metadata records ever drained are dead;
-//   - metadata that was superseded while staged: those records are dead (`supersedes` has the last of them).
+// one sequence number for each class of records. A record is *dead* only once it is below its class's number. Its bytes
+// are then in the target, or superseded. Readers of the logs do not use the bytes of a dead record, but let it
+// supersede older ones. A segment without live bytes may go once no other log can reveal a record that this segment
+// superseded. If the superseded records were
+//   - raw data: all records up to this segment's last one must be dead;
+//   - drained metadata: all metadata records drained so far must be dead;
+//   - staged metadata: those records must be dead (`supersedes` has the last of them).
 // Metadata may wait long for a commit. It has a number of its own so that it does not keep all later raw data.
 // Pure. The lock that guards a segment guards its order.
 #pragma once

@@ -35,6 +35,7 @@ struct Wanted {
     log::Birth born{};   // as far as known
 };
 
+// The calls of the system that recovery makes; tests replace them.
 struct Outside {
     IsAlive is_alive;   // for processes whose directory has no lock
     area::BootId boot_id{};
@@ -42,9 +43,9 @@ struct Outside {
     std::uint64_t booted_ns = 0;   // CLOCK_REALTIME at the start of this boot; 0: unknown
     // Opens the directory of a target; follows symbolic links.
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
-    // The identity of a path, without opening or locking it; follows symbolic links. None: only opening tells.
+    // The identity of a path, without opening or locking it; follows symbolic links. Null: only an open tells it.
     std::function<Result<io::Identity>(const std::string& path)> identify{};
-    // Finds a file by its identity (io/path.h), after it or a folder above was renamed. None: not searched.
+    // Finds a file by its identity (io/path.h), after it or a folder above was renamed. Null: it is not searched for.
     std::function<io::Search(const std::string& path, const io::Identity& identity)> find_file{};
     // CLOCK_REALTIME of a file's birth; 0: its file system does not tell.
     std::function<std::uint64_t(const std::string& path)> born_ns{};
@@ -65,13 +66,14 @@ struct Request {
     io::Directory::Patience ending = io::Directory::Patience::kTry;
     std::function<void(const area::ProcessIdentity& process)> waiting;
     io::Directory::Patience patience = io::Directory::Patience::kTry;   // with another recovery of the same file
-    io::Directory::Patience beside = io::Directory::Patience::kWait;    // the same on another node (nodes=consistent)
+    io::Directory::Patience beside = io::Directory::Patience::kWait;    // with one on another node (nodes=consistent)
     // Called by one thread at a time: the caller's or one that copies.
     std::function<void(const Progress&)> progress;
 };
 
-// `areas` are open folders `forebay-<uid>`. Errors: kUnavailable: another recovery lists or removes directories there
-// after `patience`; those of the areas. The report has errors of a file (kInUse: being recovered) or a directory.
+// `areas` are open folders `forebay-<uid>`. Fails with the errors of the areas, and with kUnavailable if another
+// recovery lists or removes directories there for longer than `patience`. The report has the errors of single files
+// (kInUse: being recovered) and directories.
 [[nodiscard]] Result<Report> recover(std::span<io::Directory* const> areas, const Request& request,
                                      const Outside& outside);
 
@@ -81,7 +83,7 @@ struct Discarded {
     std::vector<std::string> directories;
     std::vector<std::string> paths;   // as logged, for files that are gone
     bool dry_run = false;
-    bool unasked = false;   // do not report living processes
+    bool unasked = false;   // an open, not a command: do not report living processes
     io::Directory::Patience patience = io::Directory::Patience::kTry, beside = io::Directory::Patience::kWait;
 };
 [[nodiscard]] Result<Report> discard(std::span<io::Directory* const> areas, const Discarded& request,

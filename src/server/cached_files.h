@@ -1,9 +1,9 @@
 // The files that a staging server reads through its node's read cache, for programs of other nodes (docs/protocol.md,
 // "Peers of the read cache"). Bytes in the replica come from there, including those that programs of this node have
 // stored. Others are read from the file, and stored. All sessions that read one file share one CachedFile. A file
-// without a session stays open until the next session ends; at most kIdleMax stay. The replica of an open file is not
-// evicted, and its space is not freed. A file is read only in the version that the client has open. Thread-safety: all
-// calls from any thread. Blocks as reads of the file and its replica do.
+// without a session closes when any session ends, or when kIdleMax other files were used since. The replica of an open
+// file is not evicted, and its space is not freed. The server reads a file only if the client has the same version
+// open. Thread-safety: all calls from any thread. Blocks as reads of the file and its replica do.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class CachedFiles {
   public:
     static constexpr std::size_t kIdleMax = 64, kReadersMax = 1024;
 
-    // Uses the options `nls` and `read_cache…`.
+    // Uses the options `nls` (the staging directories) and `read_cache…`.
     explicit CachedFiles(LoadedOptions options);
     ~CachedFiles();
     CachedFiles(const CachedFiles&) = delete;
@@ -50,7 +50,7 @@ class CachedFiles {
     // Fills `into` with a range of the file. Returns kUnavailable if the file has another version by now.
     [[nodiscard]] static Status read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into);
 
-    // Returns memory of any size and content, until `give_back`. It grows with the answers in flight, not the sessions.
+    // Returns memory of any size and content, until `give_back`. Each answer in flight needs one, but no idle session.
     [[nodiscard]] wire::Payload take_buffer();
     void give_back(wire::Payload&& buffer) noexcept;
 

@@ -1,5 +1,6 @@
-// One client's session: the handshake, OPEN, and the client's requests in order, for the handler of the OPEN's purpose
-// (docs/protocol.md, "Sessions"). One thread makes all calls. `run` returns when the session has ended.
+// One client's session: the handshake, the OPEN, and then the client's requests in order. The purpose in the OPEN
+// selects the handler that serves them (docs/protocol.md, "Sessions"). One thread makes all calls. `run` returns when
+// the session has ended.
 #pragma once
 
 #include <atomic>
@@ -16,8 +17,10 @@ namespace forebay::server {
 
 class Session {
   public:
-    // `files` null: the server stages no files. `cached` null: the server has no read cache. `key` is shared with
-    // clients on other machines; null: such clients are refused. `writes` becomes true before an open for writing.
+    // `files` null: the server stages no files. `cached` null: the server has no read cache. `epoch` identifies this
+    // server process. `key` is shared with clients on other machines; null: such clients are refused. `writes` becomes
+    // true before an open for writing, and false once its close has failed. A server that stops cuts off other
+    // sessions.
     Session(ServedFiles* files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
             const wire::SealKey* key, std::atomic<bool>& writes) noexcept
         : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), writes_(writes) {}
@@ -28,7 +31,7 @@ class Session {
   private:
     using Handler = std::unique_ptr<SessionHandler>;
     [[nodiscard]] Status welcome(wire::Connection& connection);
-    [[nodiscard]] Status prove(wire::Connection& connection);
+    [[nodiscard]] Status prove(wire::Connection& connection);   // both sides prove that they have the key
     [[nodiscard]] Status open(wire::Connection& connection, Handler& handler);
     [[nodiscard]] Status open_file(wire::Connection& connection, wire::Open& request, Handler& handler);
     [[nodiscard]] Status open_cached(wire::Connection& connection, const wire::Open& request, Handler& handler);

@@ -1,6 +1,6 @@
-// Shared by an engine's staged files: options, the pool of log segments, the drain threads, the end of the job and of
-// the process. Its calls also let a file ask the others for room. Has no lock. Thread-safety: all calls from any
-// thread, without the file's `mutex()`; they may hold its `writer`. Only `await_a_close` blocks.
+// Shared by an engine's staged files: options, the pool of log segments, the drain threads, the job's deadline, and
+// whether the process is ending. Its calls also let a file ask the others for room. Has no lock. Thread-safety: all
+// calls from any thread, without the file's `mutex()`; they may hold its `writer`. Only `await_a_close` blocks.
 #pragma once
 
 #include <atomic>
@@ -55,16 +55,16 @@ class FileContext {
 
     // Room is needed: every file but `asking` drains all that it may. Returns true if any has something under way.
     bool drain_others_for_room(const StagedFile& asking);
-    // Room is needed, nothing is under way: held bytes of all files may drain before their commit. True: any were.
+    // Room is needed, nothing is under way: held bytes of all files may drain before their commit. True: some did.
     bool make_held_ready();
-    // Room is needed, and a deferred close keeps some: ends or awaits one. False: none is under way. Blocks as a close.
+    // Deferred closes occupy room: performs one, or waits for one. False: none is under way. Blocks as a close.
     bool await_a_close() noexcept;
     // True once the drain of the staged bytes needs more than a share of the job's time left (drain/deadline.h): closes
     // and flushes then wait for the drain. Looks at the clock. The first one warns the user, and drains all.
     [[nodiscard]] bool deadline_presses() noexcept;
     // Returns the result of the last look.
     [[nodiscard]] bool deadline_pressed() const noexcept { return deadline_.presses(); }
-    // ... and so much is staged that a write waits for the drain.
+    // True if, besides, so much is staged that a write waits for the drain.
     [[nodiscard]] bool too_much_for_deadline() noexcept;
 
     // The program has asked for offsets of its data, and may read around forebay. This process no longer stages it.

@@ -1,10 +1,10 @@
 // Finds bytes that other processes have left of a file, or may still write to it, before the engine opens, empties or
 // makes the file. recover::Leftovers looks, and recovers. This class waits for ending processes, words events for the
 // user, counts them, and refuses what would mix the bytes of two processes (docs/recovery.md). `looking_` guards
-// recover::Leftovers. It is held during a recovery, but not while a call waits for another process. No other lock is
-// taken below it; FileTable's mutex is taken before it, and given back. Thread-safety: every call from any thread. In a
-// forked child, and with option stage off, nothing is looked for. Blocking: every call, on the staging area, on a
-// recovery of the same file, and on processes that may still write.
+// recover::Leftovers. It is held during a recovery, but not while a call waits for another process. No mutex is taken
+// while it is held: calls ask FileTable before. Thread-safety: every call from any thread. In a forked child, and with
+// option stage off, nothing is looked for. Blocking: every call, on the staging area, on a recovery of the same file,
+// and on processes that may still write.
 #pragma once
 
 #include <cerrno>
@@ -43,19 +43,20 @@ class Leftovers {
     };
     // As Engine::recover_before_open, for a file that is open already. Call it before any read of the file, and after
     // its lock if it gets one. Its writer may have died since another look, or while this process waited for the lock.
-    // A retryable error, also for reading: another process has the file in use.
+    // Returns a message for the user, or an empty text. A retryable error, also for reading: another process has the
+    // file in use.
     [[nodiscard]] Result<std::string> recover_opened(OpenedFile file);
 
-    // Before the file at `path` is emptied. Returns ok if what dead processes have left of it can be given up.
+    // Before the file at `path` is emptied. Returns ok if the bytes that dead processes have left may be discarded.
     [[nodiscard]] Status admit_emptying(const std::string& path);
-    // Before an open file is emptied, or was made. Returns ok if leftovers of dead processes, of it or of a file that
-    // had its number, can be given up. Fails if this process has closed it with bytes that it could not write.
+    // Before an open file is emptied, or was made. Returns ok if the bytes that dead processes have left, of it or of a
+    // file that had its inode number, may be discarded. Fails if this process has closed it with bytes that it could
+    // not write.
     [[nodiscard]] Status may_forget(const io::Identity& identity, const std::string& path);
-    // After a file was made or emptied: gives up what dead processes have left of it, or of one that had its number.
-    // `open_here`: also if this process has attached it since.
+    // After a file was made or emptied: discards these bytes. `open_here`: even if the engine has it in FileTable.
     [[nodiscard]] Status forget_before(const io::Identity& identity, const std::string& path, bool open_here = false);
 
-    // Waits, within option patience, until no process may write the file; else kUnsettled. The text is for the user.
+    // Waits, within option patience, until no process may write the file; else kUnsettled. Returns as recover_opened.
     [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
     // A process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not in it.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
@@ -65,7 +66,9 @@ class Leftovers {
   private:
     [[nodiscard]] bool looks() const noexcept { return context_.options().stage && !context_.inherited(); }
     Result<std::string> recover_file(const OpenedFile& opened, const log::Birth& born) REQUIRES(looking_);
+    // Stranded: a log names this path, but a file with another identity.
     Result<std::string> tell_of_stranded(const OpenedFile& opened, const log::Birth& born) REQUIRES(looking_);
+    // Unread: a directory of a dead process that cannot be read.
     Result<std::string> tell_of_unread(std::string said) REQUIRES(looking_);
     Status refuse_unread(const io::Identity& identity, const std::string& path, const log::Birth& born = {})
         REQUIRES(looking_);

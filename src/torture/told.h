@@ -20,7 +20,7 @@ namespace forebay::torture {
 
 struct Told {
     std::uint64_t commits = 0;        // commits that have returned, well or not
-    std::uint64_t good_commits = 0;   // the number of the last good commit; 0: none
+    std::uint64_t good_commits = 0;   // not a count: the number of the last good commit, from 1; 0: none
     std::uint64_t failures = 0;       // failed calls
     bool fault_met = false, given_up = false;
     std::optional<std::uint64_t> failed_operation{};   // the last operation, if it failed

@@ -45,7 +45,7 @@ class CacheServers {
     }
     // Returns the current address of a server, or kNotFound. Called for each connection. Blocks on files.
     using Find = std::function<Result<io::Address>(std::size_t server)>;
-    // Makes the peers of a job. This node is number `own`. Only children ask it, as they store nothing.
+    // Makes the peers of a job. Only forked children, which store nothing, ask the server `own` of this node.
     [[nodiscard]] static std::shared_ptr<CacheServers> of_job(std::size_t nodes, std::size_t own, Find find,
                                                               const Bounds& bounds);
     ~CacheServers();
@@ -58,19 +58,20 @@ class CacheServers {
 
     struct File {
         std::uint64_t id = 0;
-        Open open;   // the connection decides about its device and birth time
+        Open open;   // a server on another machine compares the birth time, and not the device
     };
     [[nodiscard]] std::uint64_t new_id() noexcept { return ++ids_; }
 
     enum class Answer : std::uint8_t {
         kYes,
         kRefused,    // it does not read this file, or finds another version of it
-        kOurs,       // it reads `own`
+        kOurs,       // it reads through the same replica as this process
         kFailed,     // it is missing, silent, or has hung up
         kNotAsked,   // it is in its pause after a failure, or all connections are in use for too long
     };
-    // Fills `into` from `offset` on. `own` is a replica's label, or empty; a server with the same replica does not
-    // read. Blocks for name lookups, and within the bounds for a free connection, a new one and each answer (1 MiB).
+    // Fills `into` from `offset` on. `own` is the label of this process's replica, or empty; a server with the same
+    // replica does not read. Blocks for name lookups, and within the bounds for a free connection, a new one, and each
+    // answer of at most 1 MiB.
     [[nodiscard]] Answer read(std::size_t server, const File& file, const std::string& own, std::uint64_t offset,
                               io::MutableBytes into);
 

@@ -11,8 +11,8 @@
 
 namespace forebay::wire {
 
-// Returns the home's address, as written in `servers`: addresses as io::parse_address reads them, separated by commas.
-// Device numbers differ on each machine, so `inode` counts. kInvalidArgument: an address is empty.
+// `servers` are addresses as io::parse_address reads them, separated by commas. Returns the home's, as written there.
+// Device numbers differ between machines, so only `inode` decides. kInvalidArgument: an address is empty.
 [[nodiscard]] Result<std::string> home_server(const std::string& servers, std::uint64_t inode);
 // Returns the addresses in their order. Returns kInvalidArgument if one is empty or repeated.
 [[nodiscard]] Result<std::vector<std::string>> server_names(const std::string& servers);

@@ -20,7 +20,7 @@ from forebay.options import ALLOWED
     [
         ({"nsl": "/local"}, "option nsl: no such option; did you mean nls?"),
         ({"banana": 1}, "option banana: no such option"),
-        ({"size": "banana"}, "option size=banana: not a number of this kind; allowed: 1 MiB to 1 PiB"),
+        ({"size": "banana"}, "option size=banana: not a size; allowed: 1 MiB to 1 PiB"),
         ({"size": 1}, "option size=1: too small"),
         ({"size": True}, "option size=on: "),
         ({"size": None}, "option size=None: a NoneType is no value"),
