@@ -34,8 +34,7 @@ class AttachedReplica {
     [[nodiscard]] const std::shared_ptr<Replica>& replica() const noexcept { return file_->replica; }
     // The replica, to keep after the close. Null if the file system's versions are not sure.
     [[nodiscard]] std::shared_ptr<Replica> replica_to_keep() const noexcept;
-    // The replica for readers that bypass this, even after the close. kUnsupported: versions are unsure, or there are
-    // several devices.
+    // The replica for readers that bypass this, even after the close. kUnsupported: unsure versions, several devices.
     struct Exposed {
         std::shared_ptr<Replica> replica;
         std::unique_ptr<io::Mapping> bytes;

@@ -1,6 +1,5 @@
 // A miss of a file that other nodes read too. It first reads the parts that no peer announced, while the peers get
-// theirs. Parts that a peer does not give in time come from the file. Thread-safety and blocking: as Peers and the
-// file.
+// theirs. Parts that a peer does not give in time come from the file. Thread-safety and blocking: as Peers.
 #pragma once
 
 #include <cstdint>

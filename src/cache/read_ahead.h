@@ -14,8 +14,7 @@ inline constexpr std::uint64_t kSampleShare = 12;
 
 class ReadAhead {
   public:
-    // At random it fetches from `first_byte` on, then from the beginning. A sample is less than 1 / `sample_share` of
-    // the file.
+    // At random it fetches from `first_byte` on, then from the beginning. A sample is less than 1 / `sample_share`.
     explicit ReadAhead(std::uint64_t file_bytes, std::uint64_t first_byte = 0,
                        std::uint64_t sample_share = kSampleShare) noexcept
         : file_bytes_(file_bytes), first_byte_(first_byte), sample_share_(sample_share) {}

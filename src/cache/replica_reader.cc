@@ -132,8 +132,7 @@ Result<std::size_t> ReplicaReader::read_version(std::uint64_t offset, io::Mutabl
     return got;
 }
 
-// Returns the number of bytes from `offset` on in the buffer. Waits for a byte being fetched, no longer than for the
-// source.
+// Returns the number of bytes from `offset` on in the buffer. Waits for a byte being fetched.
 std::size_t ReplicaReader::read_buffer(std::uint64_t offset, io::MutableBytes into) noexcept {
     AheadBuffer::Part part = file_->buffer.read(offset, into);
     if (part.bytes == 0) {

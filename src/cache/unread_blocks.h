@@ -1,6 +1,5 @@
 // The blocks of a file that this process fetched ahead and has not read: a bit for each. Bits take memory only where
-// bytes were fetched ahead. Without memory nothing is counted. Thread-safe. Nothing blocks; `note_read` allocates
-// nothing.
+// bytes were fetched ahead. Without memory nothing is counted. Thread-safe. Nothing blocks.
 #pragma once
 
 #include <algorithm>

@@ -17,8 +17,8 @@ void add_cache_verify(CLI::App& cache, int& exit_status);
 
 // Returns the exit status.
 int complain_of_cache(const std::string& command, const Status& failure);
-// Prints the files of `none`, which are not cached; with `quiet` only those that do not exist. Returns false if one of
-// them does not exist.
+// Prints the files of `none`, which are not cached; with `quiet` only those that do not exist. False: one does not
+// exist.
 [[nodiscard]] bool tell_uncached(const std::string& command, const Uncached& none, bool quiet);
 
 }   // namespace forebay::cli

@@ -1,5 +1,4 @@
-// `forebay drain` empties the node's staging areas at a job's end. Living processes drain; it recovers the logs of dead
-// ones.
+// `forebay drain` empties the node's staging areas at a job's end. Living processes drain; it recovers dead ones' logs.
 #include <fmt/format.h>
 #include <unistd.h>
 

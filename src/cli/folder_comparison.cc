@@ -26,8 +26,7 @@ std::set<std::string> names_in(const fs::path& folder, std::error_code& error) {
     return names;
 }
 
-// The offset of the first different byte, or the shorter end; nullopt: equal. An unreadable file differs at its
-// beginning.
+// The offset of the first different byte, or the shorter end; nullopt: equal. An unreadable file: 0.
 std::optional<std::uint64_t> first_difference(const fs::path& first, const fs::path& second) {
     std::ifstream one(first, std::ios::binary), other(second, std::ios::binary);
     if (!one || !other) return 0;

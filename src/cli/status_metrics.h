@@ -1,5 +1,4 @@
-// `forebay status --prometheus`: node sums for the node exporter's textfile collector ("Exposition formats",
-// 0.0.4). Pure.
+// `forebay status --prometheus`: node sums for the node exporter's textfile collector (format 0.0.4). Pure.
 #pragma once
 
 #include <string>

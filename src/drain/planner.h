@@ -3,8 +3,7 @@
 // run, and the last partial stripe of a file that grows, wait for more bytes, unless the drain is urgent. A paused
 // drain plans nothing until a call waits for the target or a writer needs room. The drain of a file on several nodes
 // never pauses, and none of its pieces waits. Invariants: a plan overlaps no write in flight and contains no unreadable
-// byte. An extent stays staged until all older records are known. Not thread-safe: the file's lock guards it. Nothing
-// blocks.
+// byte. An extent stays staged until all older records are known. Not thread-safe: the file's lock. Nothing blocks.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 // file. Faults: if the device fails, memory of this process replaces the missing page (io::Replaceable) and the board
 // is `lost`. This process and the others then no longer see each other's stores. A process must not rely on sequence
 // numbers drawn then, `adopted` or `released`. It checks `lost` after each store that others must see. After a crash,
-// recovery takes from the board the grouping of the logs, the frontier, and the participants. group/board_format.h has
-// the layout.
+// recovery takes from the board the grouping of the logs, the frontier, and the participants. Layout:
+// group/board_format.h.
 #pragma once
 
 #include <atomic>

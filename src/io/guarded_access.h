@@ -6,7 +6,6 @@
 // inside `guarded` on addresses in a named range: there it jumps out of the action (siglongjmp). Other faults go to the
 // earlier handler, called as the kernel would. Without one, or if SIGBUS was ignored (which the kernel does not do for
 // a fault), the default action is restored. The instruction then faults again and ends the program.
-//
 // Limits: a handler that the program sets later, or that restores the default action, replaces this one. The kernel
 // ends a thread that blocks SIGBUS. docs/recovery.md, "The mapping of the log faults", lists the guarded accesses.
 // Cost: saving the registers once, about ten nanoseconds, without locks, allocations or system calls. Thread-safety:

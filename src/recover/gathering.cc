@@ -59,8 +59,7 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
                                                    std::uint64_t team, bool create, io::Directory::Patience patience) {
     std::unique_ptr<Gathering> self(new Gathering(std::move(home), name(file, team), team));
     io::Directory& at = *self->home_;
-    // Another recovery may remove the directory between the look and the lock. A file system that is partly down may
-    // hide it for ever.
+    // Another recovery may remove the directory between the look and the lock. A sick file system may hide it for ever.
     for (int tries = 1;; ++tries) {
         const bool again = create && tries < kTriesMax;
         if (create) {

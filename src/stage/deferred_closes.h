@@ -3,7 +3,6 @@
 // the same file, or needs room in the log, ends a close itself, or waits for the thread that has begun to. Meanwhile
 // this process holds a claim on the file in the folder `closing/` of the staging area, for other processes of the node
 // (none in tests with another area). The first unreported failure is kept for the next call that can report it.
-//
 // Invariants: one thread ends a close. The file stays in the FileTable until that thread has finished it, and cannot be
 // attached before. The number of closes under way is bounded. `mutex_` guards the list, and is not held while a close
 // ends. Lock order: a file's writer_, mutex_, the mutex of FileTable. Thread-safety: every call from any thread. Fork:

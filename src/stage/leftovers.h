@@ -43,8 +43,7 @@ class Leftovers {
     };
     // As Engine::recover_before_open, for a file that is open already. Call it before any read of the file, and after
     // its lock if it gets one. Its writer may have died since another look, or while this process waited for the lock.
-    // Returns a message for the user, or an empty text. A retryable error, also for reading: another process has the
-    // file in use.
+    // Returns a message for the user, or an empty text. A retryable error, also for reading: the file is in use.
     [[nodiscard]] Result<std::string> recover_opened(OpenedFile file);
 
     // Before the file at `path` is emptied. Returns ok if the bytes that dead processes have left may be discarded.

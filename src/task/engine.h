@@ -1,7 +1,6 @@
 // Runs tasks in the background, each after its parents, in a bounded number of threads. Tasks and their parents form a
 // directed acyclic graph. Source: the Asynchronous Execution Engine (AXE) of the Exascale FastForward stack, in section
 // III-C of "Compactor: Optimization Framework at Staging I/O nodes".
-//
 // Order. A task begins after all of its `parents` are done, one of its `sufficient_parents`, if it has any, is done,
 // and every barrier task submitted before it has ended. A barrier task begins after every task submitted before it has
 // ended. Tasks that may begin do so in the order in which they became free to, byte budgets aside. Ended means done or
@@ -118,8 +117,7 @@ class Engine {
     // Blocks until no task is left, later ones included. Errors as in `wait`; the tasks' statuses are not returned.
     Status wait_all();
 
-    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever. False: none
-    // could.
+    // Adds a thread beyond the limit if tasks could begin while all threads run tasks, maybe for ever.
     bool assist();
 
     // Raises the limit of threads to `threads`, if that is more.

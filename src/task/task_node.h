@@ -1,6 +1,5 @@
 // The graph of tasks in memory, internal: a node for each task, and rings of edges from a parent to its children. The
-// engine's lists and handles share a node, which owns its edges. The engine's lock guards all but `state`. Nothing
-// blocks.
+// engine's lists and handles share a node, which owns its edges. The engine's lock guards all but `state`.
 #pragma once
 
 #include <atomic>

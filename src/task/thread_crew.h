@@ -1,6 +1,5 @@
 // The threads of an engine. The crew starts threads, wakes them for tasks, and ends idle ones. It does not know the
 // tasks: the engine says how many of them a thread could begin now.
-//
 // Each thread runs the engine's function `serve`, which looks for a task, runs it, and looks again. If there is no
 // task, the thread sleeps until a summons:
 //

@@ -6,7 +6,6 @@
 // everything, and `decide` that all ranks have. Bytes overwritten after `prepare` belong to the next epoch.
 // Phases tell which of two ranks overwrote a byte first. The count rises when this rank enters a meeting of all ranks,
 // and again when it leaves. Every rank has the same meetings in the same order.
-//
 // Thread-safety: all calls from any thread, but `prepare`, `decide` and `close` one at a time. Blocks on reads of the
 // target, on writes to the journal, and on another thread that copies overlapping bytes. `prepare` waits for threads
 // that are overwriting. After a crash, the journal holds every byte of the target that was overwritten between

@@ -1,7 +1,6 @@
 // A job of torchrun, and the folder through which its nodes find peers (docs/read-cache.md, "In a job"). It has the
 // job's key, and a file for each node that has had a peer. Files that are not this user's alone, or malformed, are
-// refused. A file gets its name when it is complete. Thread-safety: all calls from any thread. Blocks on files, but for
-// `find_job`.
+// refused. A file gets its name when it is complete. Thread-safe. Blocks on files, but for `find_job`.
 #pragma once
 
 #include <cstddef>
