@@ -44,9 +44,9 @@ class Device {
     [[nodiscard]] double use() const noexcept {
         return static_cast<double>(stored_bytes()) / static_cast<double>(limits_.capacity_bytes);
     }
-    // Sets the sum to `counted`, unless it is not `stored` any more.
+    // Sets the stored bytes to `counted` if they still are `stored`.
     void set_stored(std::uint64_t stored, std::uint64_t counted) noexcept;
-    // False: another process counts. After true, others see the count until `end_count`, for at most ten seconds.
+    // Claims the recount of all stored bytes, until `end_count` or for ten seconds. False: another process has it.
     [[nodiscard]] bool begin_count(std::uint64_t now_ns) noexcept;
     void end_count() noexcept;
 
@@ -61,7 +61,7 @@ class Device {
     const DeviceLimits limits_;
     std::unique_ptr<io::Mapping> mapping_;
     Book* book_ = nullptr;
-    std::unique_ptr<io::Replaceable> replaceable_;
+    std::unique_ptr<io::Replaceable> replaceable_;   // a fault in the mapping does not end the program
     std::atomic<std::uint64_t> taken_since_look_{kAskFirst};
 };
 

@@ -1,10 +1,10 @@
 // The presence map: tells which blocks of a source file are complete in its replica, in memory shared by processes.
 // docs/cache-format.md is the specification. Pure except for the given memory; opens, maps and locks nothing. Decoders
 // accept hostile input. Thread-safe, also between processes. Nothing blocks. After a restart of the machine stored
-// blocks are doubtful, as bits, checksums and bytes reached the device in any order, until their checksums were
-// compared. Invariants:
+// blocks are doubtful until their checksums were compared, as bits, checksums and bytes reach the device in any order.
+// Invariants:
 //   1. A set bit means that the replica has the block's bytes, of the version in the header.
-//   2. Only a unit's owner sets and clears its bits. It raises the generation before a reader can miss a cleared bit.
+//   2. Only a unit's owner sets and clears its bits. It clears a bit, then raises the generation, then frees the bytes.
 // So a reader that finds the bits set, reads the replica, and finds the generation unchanged has read whole blocks.
 #pragma once
 
@@ -34,7 +34,7 @@ inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader:
 // Equal versions have equal bytes if the later of the two times is older than a tick of the file system's clock.
 struct Version {
     io::Identity identity;
-    std::uint64_t born_ns = 0, generation = 0;   // 0: unknown
+    std::uint64_t born_ns = 0, generation = 0;   // generation: of the inode; 0: unknown
     std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;
     friend bool operator==(const Version&, const Version&) = default;
 };
@@ -110,7 +110,7 @@ class Presence {
     [[nodiscard]] PresenceHeader& header() const noexcept { return *header_; }
     [[nodiscard]] std::uint64_t units() const noexcept { return units_.size(); }
     [[nodiscard]] bool spreads() const noexcept { return header_->version == kSpreadVersion; }
-    // Allows that. No other process may map the file.
+    // Lets units lie on further devices. No other process may map the file.
     void spread() const noexcept;
     // The device of the unit's bytes. Read it after the bits: a later change of the device also changes the generation.
     [[nodiscard]] std::uint32_t device_of(std::uint64_t unit) const noexcept {
@@ -129,9 +129,9 @@ class Presence {
     // Called by the owner after the blocks were compared and published, or dropped. Returns the doubtful ones.
     std::uint64_t end_doubt(std::uint64_t unit) const noexcept { return units_[unit].doubtful.exchange(0); }
 
-    // Call before the stored bytes are subtracted: a process that stores meanwhile adds first, then sees this.
+    // Call before the replica's bytes leave the account. A process that stores adds its bytes first, then checks this.
     void make_void() const noexcept { header_->state.store(MapState::kVoid); }
-    // Checks that a header is complete, of this version and undamaged. Does not check its size.
+    // Checks that a header is complete, of a known version and undamaged. Does not check the size of the map.
     [[nodiscard]] static Status check(const PresenceHeader& header);
 
     // A reader's look at the map: `whole` if all of the blocks are present, and their generation.

@@ -28,7 +28,7 @@ class ProcessStore {
     [[nodiscard]] Status open();
     // Requires that `open` succeeded.
     [[nodiscard]] Store& store() const noexcept { return *store_; }
-    // The small files. Null: the store or they cannot be opened; a failed open is not repeated.
+    // The shared copies of small files. Null: they or the store cannot be opened; a failed open is not repeated.
     [[nodiscard]] std::shared_ptr<SmallFiles> small_files(bool permanent);
     void drop_small_files() noexcept;
 

@@ -1,7 +1,7 @@
 // Turns settings of Cache VOL into defaults of forebay's options. The sources, strongest first:
 //   1. the program's own local storage (H5Pset_fapl_cache with LOCAL_STORAGE)
 //   2. the configuration file that the connector string names
-//   3. variables of the first generation   HDF5_LOCAL_STORAGE_PATH, ..., and before these SSD_PATH, ...
+//   3. variables of Cache VOL's first releases: HDF5_LOCAL_STORAGE_PATH, ...; weaker, the older SSD_PATH, SSD_SIZE
 // Options of forebay are stronger than all of them. docs/migrating.md lists the keys and their effects.
 // Pure but for `look_up`, which reads the environment. Any thread. Does not block.
 #pragma once
@@ -31,7 +31,7 @@ struct Settings {
 // with blanks. kWholeLine: the line has no comment, and its value may have blanks.
 enum class Values : unsigned char { kFirstWord, kWholeLine };
 void read_lines(std::string_view text, std::string_view source, Settings& into, Values values = Values::kFirstWord);
-// Reads the variables of the first generation, under the names of today's keys.
+// Adds the values of those variables to `into`, each under the key that replaced the variable.
 void read_variables(const Getenv& look_up, Settings& into);
 
 struct Translation {
@@ -44,8 +44,8 @@ struct Translation {
                                     std::string_view memory);
 
 // HDF5_CACHE_WR and HDF5_CACHE_RD say if files are staged and cached. A set variable holds for all files: "yes" in any
-// case, and true, on, 1 and the like, are on; all other words are off. A word with neither meaning adds a notice to
-// `notices`, if given. If the variable is not set, the access list of the file decides.
+// case, and true, on, 1 and the like, are on; all other words are off. A word other than no, off, 0 and the like also
+// adds a notice to `notices`, if given. If the variable is not set, the access list of the file decides.
 enum class Switch : unsigned char { kOff, kOn, kByList };
 [[nodiscard]] Switch switch_of(const Getenv& look_up, const char* variable,
                                std::vector<std::string>* notices = nullptr);

@@ -21,10 +21,10 @@ struct FoundCache {
 // Opens the store to inspect and remove replicas. Removes leftovers of dead processes. Such a store stores no bytes.
 [[nodiscard]] Result<std::shared_ptr<cache::Store>> open_store(FoundCache cache);
 
-// By device and inode, or by path if the file is gone. True if the command line names no file.
+// Returns true if `asked` (the command line) names the replica's file, by inode or former path, or names no file.
 [[nodiscard]] bool is_asked(const Survey& asked, const cache::ReplicaView& replica);
-struct Uncached {
-    std::vector<std::string> there, missing;
+struct Uncached {                              // named files without a replica
+    std::vector<std::string> there, missing;   // existing files, and paths that do not exist
 };
 [[nodiscard]] Uncached uncached(const Survey& asked, const std::vector<cache::ReplicaView>& found);
 // A name for people: the source's path, or the name of the replica's folder.

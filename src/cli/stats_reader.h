@@ -31,7 +31,7 @@ struct ProcessStatistics {
 // A process of a run that has used forebay.
 struct BegunProcess {
     std::uint64_t pid = 0;
-    std::string name, tally;   // `tally`: path of its counters (area/run_tally.h), empty if there are none
+    std::string name, tally;   // `tally`: path of its tally (area/run_tally.h), empty if it has none
 };
 
 struct Statistics {
@@ -55,8 +55,8 @@ void read_statistics_line(const std::string& line, Statistics& statistics);
 // Returns the line for a process that could not write its own: docs/statistics.md.
 [[nodiscard]] std::string line_of_ended(const ProcessStatistics& process);
 
-// Completes the statistics with the counters of the processes that have begun. The counters are complete however a
-// process ended, and include its forked children. `left_behind` are dead processes with a known ledger.
+// Completes the statistics with the tallies of the processes that have begun. A tally is complete however its process
+// ended, and includes forked children. `left_behind` are dead processes with a known ledger.
 void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>& left_behind);
 
 }   // namespace forebay::cli

@@ -1,6 +1,6 @@
-// A file that its members stage: the members of a node share a group (group/group.h), and its lowest rank drains. The
-// drainer makes the board, which the others open. It removes the board last, after all logs were given back: recovery
-// needs the board to order the records of several logs.
+// A file that the members of its team stage themselves. Those on one node form a group (group/group.h), whose lowest
+// rank drains. The drainer makes the board, which the others open. It removes the board last, after all logs were given
+// back: recovery needs the board to order the records of several logs.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,7 @@ class Grouped : public Sharing {
     [[nodiscard]] bool joined() const noexcept { return group_ != nullptr; }
 
     Status write(std::span<const Part> parts, stage::ByteClass byte_class, bool together) override;
-    // Collective: one member alone cannot have all of them step aside.
+    // Collective: the program may now read around HDF5. Drains the staged bytes, and raw data in each later write.
     Status expose_offsets() override;
     Status step_aside(ledger::AsideReason reason) override;
     void finish_unclosed() noexcept override;
@@ -49,17 +49,17 @@ class Grouped : public Sharing {
   protected:
     using Sharing::Sharing;
 
-    // Collective. Waits for all members, then calls `act` on the drainers; all members return after them.
+    // Collective. Waits for all, calls `act` on the drainers, then returns. kTell: a member's deferred error fails all.
     Status by_drainers(const std::function<Status()>& act, Untold untold = Untold::kKeep);
     virtual Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
     // Drains a file that the program never closed. The drainer calls this after all members have written everything.
     virtual Status drain_unclosed() = 0;
-    // The file steps aside: ends its parts that need the group. The caller drops the group afterwards.
+    // Called as the file steps aside: ends what needs the group. The caller drops the group afterwards.
     virtual Status end_group() { return Status::ok(); }
     virtual void remove_journal() noexcept {}
 
     void abandon(const Status& why) noexcept override;
-    Status end_part(const Status& whole, Status committed) override;
+    Status end_part(const Status& whole, Status committed) override;   // file/sharing.h explains these
     Status give_back(const Status& outcome) override;
     void remove_common_files() noexcept override { remove_board(state_.file->state().name.log_number); }
 
@@ -73,7 +73,7 @@ class Grouped : public Sharing {
     Status follow_unclosed();
     Status await_and_drain();
 
-    bool read_around_ = false;
+    bool read_around_ = false;   // since `expose_offsets`: each write of raw data drains
 };
 
 }   // namespace forebay::file

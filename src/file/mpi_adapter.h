@@ -16,7 +16,7 @@
 
 namespace forebay::file {
 
-// The processes of a communicator as ranks of MPI_COMM_WORLD. -1: the process is not in it.
+// The ranks in MPI_COMM_WORLD of a communicator's processes, and of the caller (`own`). -1: not in MPI_COMM_WORLD.
 struct Membership {
     std::vector<int> ranks;
     int own = -1;
@@ -33,9 +33,9 @@ struct MpiAdapter {
     std::uint32_t version = 0;            // kMpiAdapterVersion of the build
     std::size_t communicator_bytes = 0;   // sizeof(MPI_Comm)
     std::size_t info_bytes = 0;           // sizeof(MPI_Info)
-    // Makes a team of a communicator's processes, which frees the communicator. MPI errors on it are no longer fatal.
+    // Makes a team, which owns the communicator, of its processes. MPI errors on it are no longer fatal.
     Result<std::shared_ptr<Team>> (*make_team)(const void* communicator) = nullptr;
-    // Replaces a null handle by an info object without hints, which an open file of MPI-IO has too.
+    // Replaces a null handle by an info object without hints: an open file of MPI-IO never has a null one.
     void (*complete_info)(void* info) = nullptr;
     // Ignores a null handle, and every handle after MPI has ended.
     void (*free_info)(void* info) = nullptr;

@@ -24,8 +24,8 @@ class SharedTarget {
     void set_committed_size(std::uint64_t size) noexcept {
         participants_.header().committed_size.store(size, std::memory_order_release);
     }
-    // For a target that is as fast as the log: the duration of drain::TargetPace::kBytes in ns, times the number of
-    // participants. Nullopt if the target is slower or its pace unknown: all writes are staged. The drainer sets it.
+    // For a target that is as fast as the log: the ns of a write of drain::TargetPace::kBytes while all participants
+    // write. Nullopt if the target is slower or its pace unknown: all writes are staged. The drainer sets it.
     [[nodiscard]] std::optional<std::uint64_t> memory_pace() const noexcept {
         const std::uint64_t ns = participants_.header().memory_pace.load();
         return ns != 0 ? std::optional(ns) : std::nullopt;
@@ -34,7 +34,7 @@ class SharedTarget {
         participants_.header().memory_pace.store(ns.value_or(0) * participants_.count());
     }
     [[nodiscard]] BypassCount& bypasses() noexcept { return participants_.header().bypasses; }
-    // See group/staged_regions.h. Check `Participants::lost` after `first_unstaged`.
+    // See group/staged_regions.h. The result of `first_unstaged` holds only if `Participants::lost` is ok after it.
     void note_staged(std::span<const log::FileLog::Part> parts) noexcept {
         group::note_staged(participants_.header().exposed, parts);
     }

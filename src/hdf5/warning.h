@@ -1,5 +1,5 @@
 // Writes a line for the user to standard error, with write(2), never through stdio. forebay does not print otherwise.
-// But an unusable option would just make a program slow, and a plugin that cannot serve the library has no error stack.
+// The line tells of problems that fail no HDF5 call: files stay unstaged, or the plugin cannot use the HDF5 library.
 #pragma once
 
 #include <string_view>

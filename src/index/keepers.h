@@ -32,7 +32,7 @@ class Keepers {
     static void gain(ByteRange range, const StagedPlace& place) noexcept;
     // Bytes are no longer staged.
     void lose(ByteRange range, const StagedPlace& place) noexcept;
-    // As `lose`, but the segments' accounts keep their values.
+    // As `lose`, but the segments' live bytes keep their values.
     void forget(ByteRange range, const StagedPlace& place) noexcept;
     void settle(Gathered& run, std::uint64_t bytes, std::uint64_t pins) noexcept;
 

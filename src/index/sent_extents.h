@@ -1,7 +1,7 @@
 // Sent extents: bytes that a target has taken, and not confirmed. Such a target may report a lost write late
-// (io::FileTraits). So the bytes stay in their segments until a sync has confirmed them. Reads do not look here.
+// (io::FileTraits). So the keepers (index/keepers.h) keep them until a sync has confirmed them. Reads do not look here.
 // A confirmation begins before a sync of the target, and covers the extents that were sent by then. Those that are sent
-// meanwhile wait for the next one. Thread-safety: none; the file's lock guards it.
+// meanwhile wait for the next one. Zeros of truncations count apart. Thread-safety: none; the file's lock guards it.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Staged extents of one kind, such as the ready ones: a map, its byte counts, and its part of the keepers' accounts
-// (index/keepers.h). Extents without a segment or run are zeros that a truncation left, and are counted apart.
-// Not thread-safe. Errors: std::bad_alloc. Functions that throw it change nothing, unless their comment says more. The
-// counts always agree with the map.
+// Staged extents of one kind (held, ready or sent): a map, its byte counts, and its part of the keepers' live bytes. A
+// keeper is a segment or a run (index/keepers.h, index/gathered.h). Extents without one are zeros that a truncation
+// left, and are counted apart. Not thread-safe. Errors: std::bad_alloc. Functions that throw it change nothing, unless
+// their comment says more. The counts always agree with the map.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,13 @@ class StagedExtents {
     void reserve(std::size_t nodes) { map_.reserve(nodes); }
     // Stages bytes of a record, or zeros, in place of all extents of the range.
     void add(ByteRange range, const StagedPlace& place);
-    // Stages a run. No byte of its range may be staged here.
+    // Stages a run: pieces of several records, gathered in memory. No byte of its range may be staged here.
     void add(std::unique_ptr<Gathered> run);
     void remove(ByteRange range);
     // Removes bytes of records older than `sequence`. After std::bad_alloc some may be gone.
     void remove_older(ByteRange range, std::uint64_t sequence);
-    // Removes the target's bytes: those for which `drained(ByteRange, const StagedPlace&)` returns true, as in
-    // ExtentMap::erase_if. Calls `removed(const StagedPlace&)` for them.
+    // Removes bytes that are in the target: those for which `drained(ByteRange, const StagedPlace&)` returns true, as
+    // in ExtentMap::erase_if. Calls `removed(const StagedPlace&)` for them.
     template <class Drained, class Removed>
     void remove_drained(ByteRange range, Drained&& drained, Removed&& removed) {
         map_.erase_if(range, drained, [&](ByteRange lost, const StagedPlace& place) {
@@ -51,20 +51,20 @@ class StagedExtents {
             lose(lost, place);
         });
     }
-    // Moves bytes of the record to `place`, as far as they are still here. After std::bad_alloc some may have moved.
+    // Points the bytes of record `place.sequence` to its copy at `place`. After std::bad_alloc some may have moved.
     void relocate(ByteRange range, const StagedPlace& place);
-    // Splits runs that have records both older and newer than `sequence`, so that each piece has one number. After
+    // Splits runs that have records both older and newer than `sequence` into extents of one record each. After
     // std::bad_alloc some may be split.
     void split_runs(ByteRange range, std::uint64_t sequence);
 
-    // Moves an extent, or a part, from `from` to here, in place of all extents there. Its keeper's account stays.
+    // Moves an extent of `from`, or a part of one, here, where it replaces others. Its keeper's live bytes stay equal.
     void take(const Extent& extent, StagedExtents& from);
     // Moves all extents from `from` to here. After std::bad_alloc some may have moved.
     void take_all(StagedExtents& from);
     // Both have the same keepers.
     void swap(StagedExtents& other) noexcept;
 
-    // Forgets all extents. The segments' accounts, and `superseded_bytes`, keep their values.
+    // Forgets all extents. The segments' live bytes, and `superseded_bytes`, keep their values.
     void clear() noexcept;
 
   private:

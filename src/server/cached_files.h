@@ -50,7 +50,7 @@ class CachedFiles {
     // Fills `into` with a range of the file. Returns kUnavailable if the file has another version by now.
     [[nodiscard]] static Status read(cache::CachedFile& file, std::uint64_t offset, io::MutableBytes into);
 
-    // Returns memory of any size and content, until `give_back`. Each answer in flight needs one, but no idle session.
+    // Lends a buffer, which may have any size and content, until `give_back`. Only answers in flight need one.
     [[nodiscard]] wire::Payload take_buffer();
     void give_back(wire::Payload&& buffer) noexcept;
 

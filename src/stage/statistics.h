@@ -1,10 +1,10 @@
 // Counts and tells for an engine: the counters of the process, its lines of statistics (docs/statistics.md), and
-// warnings to the user. Counters are in the ledger (`forebay status`), in the tally of the process (its `forebay run`),
-// and in `ProcessCounters` (the line of the process). Lines go to the file of option `stats` and to the records of
-// `forebay run`. Best effort: a program never fails because of statistics. After a crash the lines are missing; ledger
-// and tally stay. Locks: `warn_mutex_` is innermost, and not held while the user is told. `tell_began`, `count_opened`
-// and `count_aside` are called under ProcessArea::opening(), as opening the area moves the ledger. Thread-safety:
-// otherwise every call from any thread. `tell`, `tell_closed` and `tell_began` append to files.
+// warnings to the user. `forebay status` reads the counters of the ledger, and `forebay run` those of the tally, a file
+// of the process. `ProcessCounters` appear in the line of the process only. Lines go to the file of option `stats` and
+// to the records of `forebay run`. Best effort: statistics never fail a program. After a crash the lines are missing;
+// ledger and tally stay. Locks: `warn_mutex_` is innermost, and not held while the user is told. `tell_began`,
+// `count_opened` and `count_aside` need ProcessArea::opening(), as opening the area moves the counters from memory to
+// the ledger's file. Otherwise every call from any thread. `tell`, `tell_closed` and `tell_began` append to files.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@
 namespace forebay::stage {
 
 struct ProcessCounters {
-    std::atomic<std::uint64_t> stranded{0};    // files opened of whose name a log of another file is left
+    std::atomic<std::uint64_t> stranded{0};    // opened files whose name is in a left log of another file
     std::atomic<std::uint64_t> unread{0};      // directories of dead processes whose content is unknown
     std::atomic<std::uint64_t> nameless{0};    // files that lost their last name before they had drained
-    std::atomic<std::uint64_t> made_good{0};   // failures of the background that have become void
+    std::atomic<std::uint64_t> made_good{0};   // failed target writes that a later attempt repaired
     std::atomic<std::uint64_t> deferred_closes{0}, left_closes{0};   // the second: to another process
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(WaitedClose::kCount)> waited_closes{};
 };
@@ -46,7 +46,7 @@ class Statistics {
     void count_opened() noexcept { add(&ledger::LedgerHeader::files_opened, &area::RunTally::files_opened); }
     void count_staged() noexcept { add(&ledger::LedgerHeader::files_staged, &area::RunTally::files_staged); }
     void count_aside(ledger::AsideReason reason) noexcept;
-    // A file that was counted as staged is not, before anything was.
+    // Takes back `count_staged` for a file of which no byte was staged.
     void count_never_staged() noexcept { add(&ledger::LedgerHeader::files_staged, &area::RunTally::files_staged, -1); }
     void begin_writing() noexcept { tally_.tally().files_written.fetch_add(1, std::memory_order_relaxed); }
     // A file is not written any more: tells its line, and counts it.
@@ -57,7 +57,7 @@ class Statistics {
     // Tells the line of the process, and one for each file that was read through the read cache.
     void tell(Reads open);
 
-    // `warn` shows the user events that concern no call of the program, from any thread. Set it before any attach.
+    // `warn` shows the user events that concern no call of the program, from any thread. Set it before any open.
     using Warn = std::function<void(const std::string& message)>;
     void warn_by(Warn warn);
     void warn(const std::string& message);

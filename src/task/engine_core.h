@@ -33,7 +33,7 @@ class Engine::Core {
     explicit Core(Limits limits);
     ~Core();
 
-    Submitted submit(Request request);
+    Submitted submit(Request request);   // the calls of Engine (task/engine.h)
     bool cancel(Task::Node& node);
     bool assist();
     void allow(std::size_t threads);
@@ -45,15 +45,15 @@ class Engine::Core {
     void serve();
     void begin_stop();
 
-    static void wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wait wait);
+    static void wait_for_locked(Task::Node& node, Edge& edge, Link& ring, Wait wait);   // `ring`: of the awaited
     void link_locked(Task::Node& node, const Request& request);
-    void place_locked(Task::Node& node, Nodes& list);
+    void place_locked(Task::Node& node, Nodes& list);   // moves the task to the end of `list`
     void schedule_locked(Task::Node& node);
     void satisfied_locked(Task::Node& child, Wait wait);
     void given_up_locked(Task::Node& child, Wait wait);
     void mark_ended_locked(Task::Node& node, State how);
     void end_locked(Task::Node& node, State how, Ended& ended);
-    void settle_locked(Ended& ended);
+    void settle_locked(Ended& ended);   // tells the children of the tasks in `ending_`
     void open_sections_locked();
 
     [[nodiscard]] bool fits_locked(const Task::Node& node) const noexcept;
@@ -71,11 +71,11 @@ class Engine::Core {
     // Each task that has not ended is in one of these lists. `held_back_` waits for the byte budget.
     Nodes waiting_, scheduled_, held_back_, running_;
     Nodes ending_;                   // ended, with children not told yet; empty while the lock is free
-    std::deque<Section> sections_;   // oldest first; tasks go into the last one
+    std::deque<Section> sections_;   // the tasks between two barriers each; oldest first; the last one gets new tasks
     std::uint64_t running_bytes_ = 0;
     std::size_t charged_ = 0;   // running tasks with bytes
     std::size_t unfinished_ = 0;
-    std::size_t waiters_ = 0, all_waiters_ = 0;
+    std::size_t waiters_ = 0, all_waiters_ = 0;   // threads in `wait`; threads that wait for all tasks
     ThreadCrew crew_;   // the last member: its destructor waits for threads, which use the others
 };
 

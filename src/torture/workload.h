@@ -40,7 +40,7 @@ class Workload {
     explicit Workload(std::uint64_t seed) noexcept;
     [[nodiscard]] Operation next() noexcept;
 
-    // Engine options, "name=value". The size of the log and the drain differ between seeds.
+    // Engine options, "name=value". The size of the log and the number of drain threads differ between seeds.
     [[nodiscard]] static std::vector<std::string> settings(std::uint64_t seed);
     [[nodiscard]] static std::string connector_string(std::uint64_t seed, const std::string& nls);
     [[nodiscard]] static std::vector<std::byte> initial(std::uint64_t seed);

@@ -1,6 +1,6 @@
 // The beginning of a client's session: connect, PROVE to another machine, HELLO, OPEN (docs/protocol.md).
-// Thread-safety: pure functions. Blocking: until the server has answered, for at most `patience_s` and half a minute
-// (0: without limit). That bound also holds for each later wait of the connection.
+// Thread-safety: pure functions. Blocks until the server has answered. Each wait, also a later one of the connection,
+// ends after `patience_s` + 30 s at the latest (0: without limit).
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ struct ClientSession {
                                                  const std::shared_ptr<io::Descriptor>& locked = nullptr);
 
 // Begins a session without OPEN: HELLO was request 1, and OPEN comes next. Errors as above. Checks the listening user
-// before any wait. No wait is longer than `patience` (0: without limit). Fails at `deadline`, or after half a minute.
+// before any wait. No wait is longer than `patience` (0: no such limit). HELLO fails at `deadline`, or after 30 s.
 [[nodiscard]] Result<ClientSession> begin_session(const io::Address& server, std::chrono::seconds patience,
                                                   std::optional<std::chrono::steady_clock::time_point> deadline = {});
 

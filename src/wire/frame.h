@@ -44,9 +44,9 @@ enum class Type : std::uint16_t {
     kClose,
     kDone,
     kFailed,
-    kNext,
+    kNext,   // asks for the commits after a number
     kCommits,
-    kProve,    // random bytes: before HELLO, between machines
+    kProve,    // random bytes, by which each side proves that it has the key: before HELLO, between machines
     kExpose,   // memory that both sides use, on one machine
     kWriteExposed,
     kReadExposed,
@@ -72,12 +72,12 @@ struct Hello {
 struct Welcome {
     std::uint16_t version = kVersion;
     std::uint32_t credit_frames = 0, credit_bytes = 0;
-    std::uint64_t epoch = 0;
+    std::uint64_t epoch = 0;   // random for each server process
 };
-// The purpose of an open. kRead: the file's last commit. kReadCached: the file, through the server's cache.
+// kRead: the file's last commit. kFollow: each commit as it comes. kReadCached: the file, through the server's cache.
 enum class Purpose : std::uint8_t { kWrite, kRead, kFollow, kReadCached };
 struct Open {
-    bool empty = false;
+    bool empty = false;    // the server empties the file
     bool locked = false;   // the client has it locked, as HDF5 locks a file that it writes
     io::Identity identity;
     std::string path;
@@ -97,7 +97,7 @@ struct Open {
 };
 struct Opened {
     std::uint64_t size = 0;
-    // For a writer: the directory of the file's log, or empty. For kReadCached: the server's replica label.
+    // For a writer: the directory of the file's log, or empty. For kReadCached: the name of the server's replica.
     std::string log;
 };
 struct Read {
