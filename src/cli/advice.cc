@@ -72,7 +72,7 @@ class Advising {
         if (part(sum_.stall_ns) > kNoticedPart)
             add(fmt::format("Writes waited {:.1f} s for room on the staging area, which was full.",
                             seconds(sum_.stall_ns)),
-                fmt::format("Let the log take more than {}, as much as the program writes in one burst.",
+                fmt::format("Let the log take as much as the program writes in one burst, instead of {}.",
                             format_size(options_.size)),
                 "size");
         if (part(sum_.close_ns) > kNoticedPart && options_.flush == OnFlush::kDrain)

@@ -227,7 +227,7 @@ void add_cache_list(CLI::App& cache, int& exit_status) {
     command->footer(
         exit_statuses({{"0", "shown"},
                        {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                       {"3", "unknown: a directory could not be read"}}));
+                       {"3", "a directory could not be read, so more cached files may exist"}}));
     command->callback([request, &exit_status] { exit_status = list(*request); });
 }
 
@@ -248,7 +248,7 @@ void add_cache_evict(CLI::App& cache, int& exit_status) {
         exit_statuses({{"0", "done, or there was nothing to do"},
                        {"1", "part of a file stayed, since a process is storing it"},
                        {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                       {"3", "unknown: a directory could not be read"}}));
+                       {"3", "a directory could not be read, so more cached files may exist"}}));
     command->callback([request, &exit_status] { exit_status = evict(*request); });
 }
 
@@ -264,7 +264,7 @@ void add_cache_pin(CLI::App& cache, int& exit_status) {
             exit_statuses({{"0", "done"},
                            {"1", "a file is not cached"},
                            {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                           {"3", "unknown: a directory could not be read"}}));
+                           {"3", "a directory could not be read, so more cached files may exist"}}));
         command->callback([request, pinned, &exit_status] { exit_status = set_pinned(*request, pinned); });
     }
 }

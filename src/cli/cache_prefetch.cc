@@ -79,7 +79,7 @@ std::string reason_of(cache::Aside why, io::File& source) {
                    "of option size";
         case cache::Aside::kFault: return "the staging area or the file cannot be read or written";
         case cache::Aside::kUnsure:
-            return "its file system may later show another file with the same numbers and times, so forebay "
+            return "its file system may later show another file with the same inode number and times, so forebay "
                    "caches a file there only while a program has it open";
         case cache::Aside::kSlow: return "the staging area answers slower than the file system";
         case cache::Aside::kForked:

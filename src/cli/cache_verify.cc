@@ -170,7 +170,7 @@ void add_cache_verify(CLI::App& cache, int& exit_status) {
         exit_statuses({{"0", "all cached bytes are correct"},
                        {"1", "some were not, and are removed"},
                        {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                       {"3", "unknown: a directory could not be read"}}));
+                       {"3", "a directory could not be read, so more cached files may exist"}}));
     command->callback([request, &exit_status] { exit_status = verify(*request); });
 }
 

@@ -273,7 +273,8 @@ void tell(const Comparison& result, const fs::path& folder) {
     for (const std::string& name : result.written_outside)
         fmt::print(
             stderr,
-            "  NOT COMPARED: the program changed {} in the original folder: give it a path in its working directory\n",
+            "  NOT COMPARED: the program changed {} in the folder itself, not in its copy: give the program a path "
+            "that is relative to its working directory\n",
             printable(name));
     if (result.differences.empty())
         fmt::print(stderr, "  {}, {}: {}\n", result.files == 1 ? "1 file" : fmt::format("{} files", result.files),

@@ -126,7 +126,7 @@ class Draining {
                                 process.pid, format_size(shared.unfollowed_bytes)));
         if (process.files_without_slot > 0 && !process.logged.empty())
             lines.push_back(
-                fmt::format("{}: process {} has a log of it, but no counters, since it has too many files open",
+                fmt::format("{}: process {} stages it without counters, having more files open than it can count",
                             process.logged.front().path, process.pid));
     }
 
@@ -246,7 +246,7 @@ void add_drain(CLI::App& app, int& exit_status) {
                     exit_statuses({{"0", "nothing is staged any more, except by other Slurm jobs"},
                                    {"1", "some bytes are; the report names each file and the reason"},
                                    {"2", "the command line or an option is wrong, or a staging area does not exist"},
-                                   {"3", "unknown: a directory could not be read"}}));
+                                   {"3", "a directory could not be read, so logs may be left"}}));
     command->callback([request, &exit_status] {
         request->timeout_ns = parse_duration(request->timeout);
         exit_status = drain(*request);

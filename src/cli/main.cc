@@ -32,7 +32,7 @@ int run_command_line(int argc, char** argv) {
                exit_statuses({{"0", "success"},
                               {"1", "a problem was found"},
                               {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                              {"3", "unknown: a directory could not be read"}}) +
+                              {"3", "a directory could not be read, so the result may be incomplete"}}) +
                "forebay run and forebay status --check have other exit statuses: see their --help.\n");
     app.require_subcommand(1);
     int exit_status = kExitFine;

@@ -106,7 +106,7 @@ void add_recover(CLI::App& app, int& exit_status) {
         exit_statuses({{"0", "recovered, or there was nothing to do"},
                        {"1", "a file was left alone, or a living process uses it; the report says why"},
                        {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                       {"3", "unknown: a directory could not be read"}}));
+                       {"3", "a directory could not be read, so logs may be left"}}));
     command->callback([request, &exit_status] { exit_status = recover_files(*request); });
 }
 

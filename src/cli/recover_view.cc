@@ -21,12 +21,12 @@ using recover::Outcome;
 std::string headline(const FileReport& file, bool dry_run) {
     switch (file.outcome) {
         case Outcome::kRecovered:
-            return fmt::format("{}: {}: {} from the log, now {}{}", dry_run ? "would be recovered" : "recovered",
+            return fmt::format("{}: {}: {} from the log, file size {}{}", dry_run ? "would be recovered" : "recovered",
                                file.commit_sequence == 0  ? "the staged bytes of this node"
                                : file.commit_time_ns == 0 ? "to its last commit"
                                                           : "to its commit of " + local_time(file.commit_time_ns),
                                format_size(file.bytes),
-                               dry_run && file.size == 0 ? "of unchanged size" : format_size(file.size),
+                               dry_run && file.size == 0 ? "unchanged" : format_size(file.size),
                                dry_run ? ""
                                        : fmt::format(" ({} {})", file.writes, file.writes == 1 ? "write" : "writes"));
         case Outcome::kRolledBack:

@@ -92,12 +92,12 @@ std::string picture(const Report& report) {
     top += kLane + kGap;
     if (written > 0) {
         svg += lane(line.written_bytes, top, written, "write",
-                    "Bytes reach the files, at most " + rate(line.written_bytes));
+                    "Bytes reach the files; peak: " + rate(line.written_bytes));
         top += kLane + kGap;
     }
     if (read > 0) {
         svg += lane(line.read_bytes, top, read, "read",
-                    "Bytes are read from files that are cached, at most " + rate(line.read_bytes));
+                    "Bytes are read from files that are cached; peak: " + rate(line.read_bytes));
         top += kLane + kGap;
     }
     svg += fmt::format("<text x=\"0\" y=\"{:.0f}\">0 s</text><text x=\"{}\" y=\"{:.0f}\" text-anchor=\"end\">{:.1f} s"
@@ -159,7 +159,8 @@ std::string cache_table(const Statistics& statistics) {
     if (all.files == 0 && all.aside.empty()) return {};
     std::string html = "<h2>Files that were read through the cache</h2>\n<div class=\"wide\"><table><tr><th>file</th>"
                        "<th>opened</th><th>hits</th><th>from this node</th><th>from other nodes</th>"
-                       "<th>from the file</th><th>stored</th><th>fetched and not read</th><th>not stored</th></tr>\n";
+                       "<th>from the file</th><th>put into the cache</th><th>read ahead, not used</th>"
+                       "<th>not fully cached, by reason</th></tr>\n";
     for (const auto& [path, cache] : statistics.reads)
         html += cache_row(path.empty() ? "not named" : "<code>" + escaped(path) + "</code>", cache);
     return html + cache_row("all", all) + "</table></div>\n";

@@ -200,8 +200,9 @@ int watch(const StatusRequest& request) {
 void add_status(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("status", "Show staged and drained bytes, and the logs of dead processes");
     auto request = std::make_shared<StatusRequest>();
-    command->add_flag("-w,--watch", request->watch,
-                      "Update it every second, until interrupted; TERM=dumb: one below the other");
+    command->add_flag(
+        "-w,--watch", request->watch,
+        "Update it every second, until interrupted; with TERM=dumb, or no terminal, print each report below the last");
     command->add_flag("--json", request->json, "Print JSON; with --watch one object per line");
     command->add_flag("--prometheus", request->prometheus, "Print metrics in the text format of Prometheus")
         ->excludes("--json")
@@ -218,7 +219,7 @@ void add_status(CLI::App& app, int& exit_status) {
         "\nWith --check:\n" +
         "    0  the files have all staged bytes\n"
         "    1  a dead process left staged bytes, or a living one cannot write them\n"
-        "    3  unknown: a directory could not be read\n"
+        "    3  a directory could not be read, so staged bytes may be left\n"
         "    4  living processes still drain staged bytes\n");
     command->callback([request, &exit_status] {
         if (request->watch) {

@@ -172,7 +172,7 @@ void add_verify(CLI::App& app, int& exit_status) {
         exit_statuses({{"0", "all of them can be read"},
                        {"1", "some cannot"},
                        {"2", "the command line or an option is wrong, or a file or staging area does not exist"},
-                       {"3", "unknown: a directory could not be read"}}));
+                       {"3", "a directory could not be read, so more logs may exist"}}));
     command->callback([request, &exit_status] { exit_status = verify(*request); });
 }
 

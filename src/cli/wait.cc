@@ -195,7 +195,7 @@ class Look {
             if (wanted == nullptr || listed.contains(wanted->path)) continue;
             any = true;
             note(Kind::kAlive, wanted->path,
-                 fmt::format("{}: process {} has a log of it, but no counters, since it has too many files open",
+                 fmt::format("{}: process {} stages it without counters, having more files open than it can count",
                              wanted->path, owner.pid));
         }
         if (!any && !ledger) unknown(ledger);

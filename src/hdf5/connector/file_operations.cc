@@ -66,19 +66,19 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
     if (file == nullptr)
         return cannot(
             "it was opened natively; to cache files from their open, set HDF5_CACHE_WR=yes and HDF5_CACHE_RD=yes, "
-            "or use the file access list");
+            "or call H5Pset_fapl_cache, before the open");
     if (!file->writable)
         return replica_of(file)
                    ? 0
-                   : cannot("it is open for reading without the cache; to cache it, set HDF5_CACHE_RD=yes, or use "
-                            "the file access list");
+                   : cannot("it is open for reading without the cache; to cache it, set HDF5_CACHE_RD=yes, or "
+                            "call H5Pset_fapl_cache, before the open");
     if (asked->purpose == CreateArguments::kRead) return 0;   // a written file is read from the log anyway
     stage::StagedFile* const staged = staged_of(*file);
     if (staged != nullptr && staged->staged()) return 0;
     if (file->shared != nullptr)
         return cannot(
-            "ranks agree on staging when they open it: set HDF5_CACHE_WR=yes, or use the file access list; if "
-            "that is set, the file has stepped aside since its open");
+            "several ranks have it open, and staging is decided at the open. Set HDF5_CACHE_WR=yes, or call "
+            "H5Pset_fapl_cache, before that. If you did, it has stepped aside since, and the statistics say why");
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->area().obstacle()) {
         const auto begun = staged->lifecycle().begin_staging();
