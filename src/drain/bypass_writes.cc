@@ -16,14 +16,14 @@ Result<TargetCalls::Call> BypassWrites::begin(std::uint64_t offset, io::Bytes by
         if (range.end <= outflow_.state.target.cut_due().value_or(kOffsetMax)) break;
         FOREBAY_TRY(outflow_.drain());   // carries out the cut
     }
-    const TargetCalls::Call call = outflow_.state.calls.begin();
+    const TargetCalls::Call call = outflow_.state.calls.begin(true);
     try {
         outflow_.state.queue.begin_bypass(range);
     } catch (const std::bad_alloc&) {
+        outflow_.state.calls.note_return(call, false);
         outflow_.state.calls.end(call);
         throw;
     }
-    outflow_.state.calls.begin_final();
     if (!outflow_.state.target.witness().to_be_seen_before(range).empty()) {
         const Unlocked meanwhile(outflow_.state.mutex);
         outflow_.inspector.sample_before(range);
@@ -38,7 +38,7 @@ void BypassWrites::end(ByteRange range, const TargetCalls::Call& call, const Sta
     outflow_.state.queue.end_bypass(range);
     outflow_.state.target.end_write(range, written.is_ok());
     if (written && outflow_.state.failures.unreadable().overlaps(range)) outflow_.state.failures.clear_unreadable();
-    outflow_.state.calls.end_final(written.is_ok());
+    outflow_.state.calls.note_return(call, written.is_ok());
     if (written) outflow_.state.facts.note_unsynced();
     else outflow_.state.resend(written);
     outflow_.state.arrivals.announce();

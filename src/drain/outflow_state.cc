@@ -37,6 +37,7 @@ void OutflowState::open(std::shared_ptr<io::File> file, const io::FileTraits& tr
     failures.open();
     arrivals.open();
     planner.open();
+    calls.open();
     target.open(std::move(file), traits.times, size, log_mount);
 }
 
@@ -79,7 +80,7 @@ void OutflowState::lose(const std::vector<ByteRange>& unreadable, const Status& 
 void OutflowState::resend(const Status& failure) {
     if (!facts.reports_late() || is_own(failure)) return;
     calls.note_report();
-    if (calls.any_final()) {
+    if (calls.any_final() && failures.target_lost().is_ok()) {
         failures.lose_target(failure, path);
         keep(failures.target_lost());
     }
@@ -97,7 +98,7 @@ void OutflowState::note_failed_beside(const Status& failure) noexcept {
 
 bool OutflowState::end_call(const TargetCalls::Call& call) noexcept {
     calls.end(call);
-    return settle_sync();
+    return arrivals.sync() && settle(*arrivals.sync());
 }
 
 void OutflowState::begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept {
@@ -109,20 +110,20 @@ void OutflowState::begin_sync(std::shared_ptr<AwaitedCall> sync) noexcept {
 void OutflowState::answer_sync(AwaitedCall& sync, const Status& outcome) noexcept {
     if (outcome) arrivals.note_progress();
     else sync.outcome = copy_of(outcome, Failures::kFailed);
-    sync.below = outcome ? calls.next() : 0;   // no call makes a failure good
+    // No call makes a failure good. A local file system reports a loss at a sync only.
+    sync.below = outcome && facts.reports_late() ? calls.next() : 0;
     sync.answered = true;
-    (void)settle_sync();
+    (void)settle(sync);
 }
 
-bool OutflowState::settle_sync() noexcept {
-    const std::shared_ptr<AwaitedCall>& sync = arrivals.sync();
-    if (!sync || sync->done || !sync->answered || !calls.ended_before(sync->below)) return false;
-    const bool succeeded = sync->outcome.is_ok();
+bool OutflowState::settle(AwaitedCall& sync) noexcept {
+    if (sync.done || !sync.answered || !calls.ended_before(sync.below)) return false;
+    const bool succeeded = sync.outcome.is_ok();
     const bool any_sent = bytes.index().sent().any();
-    if (sync->confirms) bytes.index().sent().end_confirm(succeeded);   // a report meanwhile has made them ready again
+    if (sync.confirms) bytes.index().sent().end_confirm(succeeded);   // a report meanwhile has made them ready again
     calls.end_confirm(succeeded);
-    if (succeeded) sync->outcome = copy_of(failures.target_lost(), Failures::kFailed);
-    sync->done = true;
+    if (succeeded) sync.outcome = copy_of(failures.target_lost(), Failures::kFailed);
+    sync.done = true;
     if (any_sent) listener.progressed();
     arrivals.announce();
     return true;

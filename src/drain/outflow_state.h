@@ -98,7 +98,7 @@ class OutflowState {
   private:
     void keep(const Status& failure) REQUIRES(mutex);
     // Ends the sync if its answer has come and no call overlaps with it any more. Returns true if it is over now.
-    bool settle_sync() noexcept REQUIRES(mutex);
+    bool settle(AwaitedCall& sync) noexcept REQUIRES(mutex);
 };
 
 }   // namespace forebay::drain

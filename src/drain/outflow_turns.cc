@@ -25,7 +25,7 @@ void Outflow::put_off(io::File& target, const plan::TargetWrite* write, const Ta
         const LockGuard lock(state.mutex);
         if (write != nullptr) state.planner.put_back(*write);
         else state.queue.set_resizing(false);
-        if (write != nullptr && state.facts.writes_are_final()) state.calls.end_final(false);
+        state.calls.note_return(call, false);
         if (!left) state.fail(left);
         state.listener.progressed();
         state.arrivals.announce();

@@ -215,9 +215,8 @@ WorkSource::Taken Outflow::take_next() {
     // Only these allocations can fail, so they come first.
     auto work = std::make_unique<WriteWork>(self(), state.target.file(), state.queue.running() == 0, state.turns.next(),
                                             state.facts.waited_for(), state.listener.bypasses().none_now());
-    const TargetCalls::Call call = state.calls.begin();
+    const TargetCalls::Call call = state.calls.begin(state.facts.writes_are_final());
     work->begin(state.queue.take(state.clock().now_ns()), call);
-    if (state.facts.writes_are_final()) state.calls.begin_final();
     const bool more = state.turns.take() != Turn::kBegins && !state.queue.planned().empty() && state.queue.has_room();
     return {std::move(work), more};
 }
@@ -270,7 +269,7 @@ void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cos
         if (ended.begun) state.target.end_write(write.range, outcome.is_ok());
         if (outcome) state.arrivals.note_progress();
         if (outcome) learn_pace(write, cost);
-        if (state.facts.writes_are_final()) state.calls.end_final(outcome.is_ok());
+        state.calls.note_return(ended.call, outcome.is_ok());
         state.listener.written(write, outcome && !may_be_lost(ended.call), cost.end_ns - cost.begin_ns);
         if (!unreadable.empty() && !state.planner.shared()) state.lose(unreadable, outcome);
         else if (!outcome) state.fail(outcome);
@@ -294,7 +293,7 @@ void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cos
 
 // Another call has got the report of a loss, perhaps of this write. Bytes that are never written again are over anyway.
 bool Outflow::may_be_lost(const TargetCalls::Call& call) const noexcept {
-    return !state.facts.writes_are_final() && state.calls.reported_since(call);
+    return !call.final && state.calls.reported_since(call);
 }
 
 void Outflow::learn_pace(const plan::TargetWrite& write, const Cost& cost) noexcept {

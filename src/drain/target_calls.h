@@ -22,12 +22,20 @@ class TargetCalls {
     struct Call {
         std::uint64_t number = 0;    // calls are numbered in the order in which they begin
         std::uint64_t reports = 0;   // before it began
+        bool final = false;          // it writes final bytes
     };
 
     // Begins a call. std::bad_alloc: it has not begun.
-    [[nodiscard]] Call begin() {
+    [[nodiscard]] Call begin(bool final = false) {
         in_flight_.push_back(next_);
-        return {next_++, reports_};
+        if (final) ++final_in_flight_;
+        return {next_++, reports_, final};
+    }
+    // The call has returned; `end` follows once its failure was handled.
+    void note_return(const Call& call, bool succeeded) noexcept {
+        if (!call.final) return;
+        --final_in_flight_;
+        final_ = final_ || succeeded;
     }
     void end(const Call& call) noexcept { std::erase(in_flight_, call.number); }
     [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
@@ -40,12 +48,8 @@ class TargetCalls {
     void note_report() noexcept { ++reports_; }
     [[nodiscard]] bool reported_since(const Call& call) const noexcept { return reports_ != call.reports; }
 
-    // A write of bytes that the log lacks, and its end.
-    void begin_final() noexcept { ++final_in_flight_; }
-    void end_final(bool written) noexcept {
-        --final_in_flight_;
-        final_ = final_ || written;
-    }
+    // A call beside the drain has written final bytes.
+    void note_final() noexcept { final_ = true; }
     // A sync begins, and ends. It confirms the final bytes that were written before it began.
     void begin_confirm() noexcept { final_asked_ = std::exchange(final_, false) || final_asked_; }
     void end_confirm(bool confirmed) noexcept {
@@ -54,6 +58,8 @@ class TargetCalls {
     }
     // True if final bytes are in flight or not confirmed.
     [[nodiscard]] bool any_final() const noexcept { return final_ || final_asked_ || final_in_flight_ > 0; }
+    // The file is opened anew: the last close has told what there was to tell.
+    void open() noexcept { final_ = final_asked_ = false; }
 
   private:
     std::vector<std::uint64_t> in_flight_;

@@ -59,15 +59,21 @@ bool TargetConfirms::ask() {
     return true;
 }
 
+// Only the close asks for bytes that the log lacks: they need no room.
+bool TargetConfirms::wanted(Confirm how) const noexcept {
+    return state_.facts.reports_late() &&
+           (state_.bytes.index().sent().any() || (how == Confirm::kClose && state_.calls.any_final()));
+}
+
 Status TargetConfirms::await(Confirm how) {
     state_.mutex.assert_held();
-    while (state_.facts.reports_late() && state_.bytes.index().sent().any()) {
+    while (wanted(how)) {
         FOREBAY_TRY(state_.failures.target_lost());
         // An earlier call began before some of these writes.
         FOREBAY_TRY(state_.arrivals.await(state_.mutex, [this]() NO_THREAD_SAFETY_ANALYSIS {
             return !state_.arrivals.sync_in_flight();
         }));
-        if (!state_.bytes.index().sent().any()) break;
+        if (!wanted(how)) break;
         const auto mine = std::make_shared<AwaitedCall>();
         auto work = begin(how, mine);
         {

@@ -23,8 +23,8 @@ class TargetConfirms {
   public:
     explicit TargetConfirms(OutflowState& state) noexcept : state_(state) {}
 
-    // Waits until the target has confirmed all sent bytes. Returns its failure, after which they are ready again, or
-    // ETIMEDOUT. The outflow's lock; drops it.
+    // Waits until the target has confirmed all sent bytes and, for a close, all that the log lacks (TargetCalls).
+    // Returns its failure, after which the sent bytes are ready again, or ETIMEDOUT. The outflow's lock; drops it.
     Status await(Confirm how);
     // Has a drain thread ask for a confirmation. Returns true if one asks now. Takes the outflow's lock.
     bool ask();
@@ -34,6 +34,7 @@ class TargetConfirms {
   private:
     class ConfirmWork;
 
+    [[nodiscard]] bool wanted(Confirm how) const noexcept REQUIRES(state_.mutex);
     [[nodiscard]] std::unique_ptr<Work> begin(Confirm how, std::shared_ptr<AwaitedCall> call) REQUIRES(state_.mutex);
     void complete(AwaitedCall& call, const Status& outcome) noexcept EXCLUDES(state_.mutex);
 

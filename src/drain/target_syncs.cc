@@ -25,7 +25,7 @@ void TargetSyncs::complete(AwaitedCall& call, const Status& outcome) noexcept {
         const LockGuard lock(state_.mutex);
         state_.listener.synced();
         if (!outcome) {
-            state_.failures.lose_target(outcome, state_.path);
+            if (state_.failures.target_lost().is_ok()) state_.failures.lose_target(outcome, state_.path);
             state_.halt(state_.failures.target_lost());
         }
         state_.answer_sync(call, outcome);
@@ -35,9 +35,10 @@ void TargetSyncs::complete(AwaitedCall& call, const Status& outcome) noexcept {
 
 Status TargetSyncs::carry_out() {
     // An abandoned sync may still be in flight. It began before the writes that this sync must cover.
-    FOREBAY_TRY(state_.arrivals.await(state_.mutex, [this]() NO_THREAD_SAFETY_ANALYSIS {
-        return !state_.arrivals.sync_in_flight();
-    }));
+    if (state_.facts.may_hang() || state_.facts.reports_late())
+        FOREBAY_TRY(state_.arrivals.await(state_.mutex, [this]() NO_THREAD_SAFETY_ANALYSIS {
+            return !state_.arrivals.sync_in_flight();
+        }));
     // A second sync would not report bytes that the first one lost.
     FOREBAY_TRY(state_.failures.target_lost());
     const auto mine = std::make_shared<AwaitedCall>();

@@ -105,6 +105,7 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         add(file_.slot->through, range.size());
         add(file_.slot->target_writes, 1);
         const LockGuard lock(file_.mutex());
+        file_.outflow.state.calls.note_final();
         if (!append_bypass_record(range, place)) return log_.failure().with_context("write to " + file_.name.path);
         if (!file_.follows()) {
             index::FileBounds noted = file_.bounds();

@@ -3,8 +3,9 @@
 // are in the log only. A file whose last writer is closing it can be attached again once that close has ended.
 // Locks: `attach` holds `ProcessArea::opening()`, also while the target is opened for staging. `mutex_` guards the
 // table. It is held for short, and never while a target or the area is asked. Order: opening(), a file's writer_, the
-// mutex of DeferredCloses, mutex_, a file's mutex(). Thread-safety: every call from any thread. Fork: `lock_for_fork`
-// takes `mutex_` and the mutex() of all files, so that a child can look at them. Blocking: as the comments say.
+// mutex of DeferredCloses, mutex_, the mutex of GivenAddresses, a file's mutex(). Thread-safety: every call from any
+// thread. Fork: `lock_for_fork` takes the last three of all files, so that a child can look at them. Blocking: as the
+// comments say.
 #pragma once
 
 #include <cstdint>

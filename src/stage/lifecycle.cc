@@ -205,14 +205,7 @@ Status Lifecycle::close_staged(Finish how) {
     {
         const LockGuard lock(file_.mutex());
         file_.follow();
-        if (file_.mode != FileMode::kStaged) {
-            const bool to_sync = file_.mode == FileMode::kBypass && file_.durable &&
-                                 file_.outflow.state.facts.unsynced();
-            if (file_.mode == FileMode::kBypass) file_.mode = FileMode::kPassive;
-            file_.offer_target();
-            return file_.outflow.state.failures.first_error().is_ok() && to_sync ? file_.outflow.syncs.sync()
-                                                                                 : file_.outflow.state.failures.error();
-        }
+        if (file_.mode != FileMode::kStaged) return close_unstaged();
         if (!withheld_.is_ok()) {
             file_.mode = FileMode::kFailed;
             file_.offer_target();
@@ -242,6 +235,20 @@ Status Lifecycle::close_staged(Finish how) {
     if (const Status given_back = group ? file_.commits->log_given_back() : Status::ok(); outcome) outcome = given_back;
     if (outcome) return outcome;
     return outcome.with_context("all staged bytes were written by a later attempt, but before");
+}
+
+// The descriptor stays open for readers. When it is closed, no call of the program can report a loss any more.
+Status Lifecycle::close_unstaged() {
+    const bool bypass = file_.mode == FileMode::kBypass;
+    if (bypass) file_.mode = FileMode::kPassive;
+    file_.offer_target();
+    const auto& state = file_.outflow.state;
+    if (!bypass || !state.failures.first_error().is_ok() || !state.facts.unsynced()) return state.failures.error();
+    if (file_.durable) return file_.outflow.syncs.sync();
+    if (!state.facts.reports_late()) return Status::ok();
+    const std::shared_ptr<io::File> target = file_.target;
+    const Unlocked meanwhile(file_.mutex());
+    return target->flush().with_context("close " + file_.name.path);
 }
 
 bool Lifecycle::settle_for_close(Status& outcome) {

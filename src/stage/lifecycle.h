@@ -97,6 +97,7 @@ class Lifecycle final : public Writing {
     Status close_staged(Finish how) REQUIRES(file_.writer);
     // Returns true if the target has everything, and the log may go. `outcome` keeps the first failure.
     bool settle_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
+    Status close_unstaged() REQUIRES(file_.writer, file_.mutex());
     bool confirm_for_close(Status& outcome) REQUIRES(file_.writer, file_.mutex());
     Status close_keeping_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
     void leave_to_others() REQUIRES(file_.mutex());

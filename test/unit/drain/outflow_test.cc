@@ -235,6 +235,14 @@ class LateOutflowTest : public OutflowTest {
         faults_->fail(io::Operation::kWrite, 1, 1, EIO);
         return outflow_.take();
     }
+    // Writes bytes that bypass the log.
+    void bypass() {
+        const std::vector<std::byte> bytes(100, std::byte{'b'});
+        const LockGuard lock(outflow_.state.mutex);
+        const auto call = outflow_.bypass.begin(0, bytes);
+        ASSERT_TRUE(call);
+        outflow_.bypass.end({0, 100}, call.value(), target_->write_at(0, bytes));
+    }
     bool answered() {
         const LockGuard lock(outflow_.state.mutex);
         return outflow_.state.arrivals.sync() && outflow_.state.arrivals.sync()->answered;
@@ -258,13 +266,7 @@ TEST_F(LateOutflowTest, a_sync_confirms_no_byte_whose_loss_an_overlapping_write_
 }
 
 TEST_F(LateOutflowTest, a_report_after_a_write_that_bypassed_the_log_is_never_made_good) {
-    const std::vector<std::byte> bytes(100, std::byte{'b'});
-    {
-        const LockGuard lock(outflow_.state.mutex);
-        const auto call = outflow_.bypass.begin(0, bytes);
-        ASSERT_TRUE(call);
-        outflow_.bypass.end({0, 100}, call.value(), Status::ok());
-    }
+    bypass();
     take_failing(5000).work->run();
     const LockGuard lock(outflow_.state.mutex);
     outflow_.make_good();
@@ -273,13 +275,20 @@ TEST_F(LateOutflowTest, a_report_after_a_write_that_bypassed_the_log_is_never_ma
     EXPECT_EQ(listener_.error_, EIO);
 }
 
+TEST_F(LateOutflowTest, a_close_asks_about_writes_that_bypassed_the_log) {
+    bypass();
+    faults_->fail(io::Operation::kFlush, 1, 1, EIO);
+    const LockGuard lock(outflow_.state.mutex);
+    EXPECT_TRUE(outflow_.confirms.await(Confirm::kSync)) << "they need no room";
+    EXPECT_FALSE(outflow_.confirms.await(Confirm::kClose));
+    EXPECT_FALSE(outflow_.state.failures.target_lost());
+    EXPECT_EQ(listener_.error_, EIO);
+}
+
 TEST_F(LateOutflowTest, a_sync_ends_the_doubt_about_writes_that_bypassed_the_log) {
-    const std::vector<std::byte> bytes(100, std::byte{'b'});
+    bypass();
     {
         const LockGuard lock(outflow_.state.mutex);
-        const auto call = outflow_.bypass.begin(0, bytes);
-        ASSERT_TRUE(call);
-        outflow_.bypass.end({0, 100}, call.value(), Status::ok());
         ASSERT_TRUE(outflow_.syncs.sync());
     }
     take_failing(5000).work->run();

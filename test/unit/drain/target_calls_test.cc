@@ -32,10 +32,10 @@ TEST(TargetCalls, a_report_may_be_about_the_calls_in_flight) {
 TEST(TargetCalls, final_bytes_are_in_doubt_until_a_sync_that_began_after_them) {
     TargetCalls calls;
     EXPECT_FALSE(calls.any_final());
-    calls.begin_final();
+    const auto write = calls.begin(true);
     EXPECT_TRUE(calls.any_final());
     calls.begin_confirm();
-    calls.end_final(true);
+    calls.note_return(write, true);
     calls.end_confirm(true);
     EXPECT_TRUE(calls.any_final()) << "the write ended after the sync had begun";
     calls.begin_confirm();
@@ -49,9 +49,10 @@ TEST(TargetCalls, final_bytes_are_in_doubt_until_a_sync_that_began_after_them) {
 
 TEST(TargetCalls, a_write_that_failed_leaves_no_final_bytes) {
     TargetCalls calls;
-    calls.begin_final();
-    calls.end_final(false);
+    calls.note_return(calls.begin(true), false);
     EXPECT_FALSE(calls.any_final());
+    calls.note_return(calls.begin(), true);
+    EXPECT_FALSE(calls.any_final()) << "the log has the bytes of this one";
 }
 
 }   // namespace

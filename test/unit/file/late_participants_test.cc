@@ -107,20 +107,38 @@ void with_two_nodes(const std::shared_ptr<FaultPlan>& plan_of_rank_0,
         ASSERT_TRUE(member.write(static_cast<std::uint64_t>(rank) * 9000, bytes_of(9000, 1)));
         ASSERT_TRUE(member.file().commit());
         body(member, rank, *clients[node]);
-        EXPECT_FALSE(member.file().commit());
-        EXPECT_FALSE(member.file().commit()) << "the bytes are never written again";
-        EXPECT_FALSE(member.close());
     });
+}
+
+void expect_failures(test::TeamMember& member) {
+    EXPECT_FALSE(member.file().commit());
+    EXPECT_FALSE(member.file().commit()) << "the bytes are never written again";
+    EXPECT_FALSE(member.close());
 }
 
 TEST(LateNodes, fail_each_flush_after_a_bypassing_write_of_any_rank_has_got_the_report) {
     with_two_nodes(std::make_shared<FaultPlan>(), [](test::TeamMember& member, int rank, LateClient& client) {
-        if (rank != 2) return;
-        client.lose();
-        ASSERT_EQ(client.losses(), 1u) << "bytes of the drainer";
-        const auto bytes = bytes_of(1000, 77);
-        const stage::StagedFile::Part part{40000, bytes};
-        EXPECT_FALSE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw)) << "it gets the report";
+        if (rank == 2) {
+            client.lose();
+            ASSERT_EQ(client.losses(), 1u) << "bytes of the drainer";
+            const auto bytes = bytes_of(1000, 77);
+            const stage::StagedFile::Part part{40000, bytes};
+            EXPECT_FALSE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw)) << "it gets the report";
+        }
+        expect_failures(member);
+    });
+}
+
+TEST(LateNodes, ask_at_the_close_whether_bytes_were_lost) {
+    with_two_nodes(std::make_shared<FaultPlan>(), [](test::TeamMember& member, int rank, LateClient& client) {
+        if (rank == 2) {
+            const auto bytes = bytes_of(1000, 77);
+            const stage::StagedFile::Part part{40000, bytes};
+            ASSERT_TRUE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw));
+            client.lose();
+            ASSERT_EQ(client.losses(), 1u);
+        }
+        EXPECT_FALSE(member.close());
     });
 }
 
@@ -129,6 +147,7 @@ TEST(LateNodes, fail_each_flush_after_a_change_of_size_has_got_the_report) {
     with_two_nodes(plan, [&plan](test::TeamMember& member, int rank, LateClient&) {
         if (rank == 0) plan->fail(Operation::kResize, 1, 1, EIO);
         EXPECT_FALSE(member.file().truncate(50000));
+        expect_failures(member);
     });
 }
 

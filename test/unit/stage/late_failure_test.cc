@@ -123,6 +123,15 @@ TEST_P(LateFailure, stepping_aside_waits_until_the_target_has_confirmed_the_byte
     EXPECT_TRUE(test::same(target_.contents(), expected_));
 }
 
+TEST_P(LateFailure, a_close_after_stepping_aside_reports_a_loss) {
+    open();
+    ASSERT_TRUE(file_->lifecycle().step_aside(ledger::AsideReason::kAddressGiven));
+    append(200 << 10);
+    client_->lose();
+    EXPECT_EQ(client_->losses(), 1u);
+    EXPECT_FALSE(engine_->detach(file_, true));
+}
+
 // More bytes than the log has room for: the target confirms them in between, and then they need no room.
 TEST_P(LateFailure, a_log_gets_room_when_the_target_confirms_bytes) {
     loaded_.options.size = 512 << 10;
