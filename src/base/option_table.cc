@@ -21,9 +21,10 @@ constexpr std::array kTable{
     OptionSpec{"nls", kPath, "", "", 0, 0, "",
                "Directory on node-local storage, absolute and not a symbolic link. Empty: $TMPDIR, else /tmp. Logs are "
                "in its folder forebay-<uid>. Several directories are separated by colons, such as "
-               "/nvme0:/nvme1=200GiB:/dev/shm=16GiB. The read cache spreads over all of them; logs stay in the first. "
-               "Memory at the front of the list is filled first. A size, 1 MiB to 1 PiB, bounds the read cache in that "
-               "directory instead of read_cache_size. In a path, \\= is =, and \\: is : before a slash."},
+               "/nvme0:/nvme1=200GiB:/dev/shm=16GiB. Logs stay in the first. The read cache fills directories in "
+               "memory at the front of the list first, and spreads over the others. A size, 1 MiB to 1 PiB, bounds the "
+               "read cache in that directory instead of read_cache_size. In a path, write \\= for =, and \\: for a "
+               "colon before a slash."},
     OptionSpec{"size", kSize, "8GiB", "bytes", kMiB, kPiB, "",
                "Maximum size of the logs of one process on the staging area."},
     OptionSpec{"full", kChoice, "wait", "", 0, 0, "wait|through",
@@ -49,8 +50,8 @@ constexpr std::array kTable{
         "wait"},
     OptionSpec{"deadline", kTime, "", "", 0, 0, "",
                "End of the job. Once draining would take more than half of the time that is left, closes and flushes "
-               "wait for the drain, and writes for room. A duration counts from the start of the program; a time "
-               "without Z is local. Empty: $SLURM_JOB_END_TIME, if set."},
+               "wait for the drain, and writes until the rest drains in time. A duration counts from the start of the "
+               "program; a time without Z is local. Empty: $SLURM_JOB_END_TIME, if set."},
     OptionSpec{"durability", kChoice, "process", "", 0, 0, "process|node",
                "A flush or close that has returned survives:\nprocess: the death of the process\n"
                "node: also a loss of power. It syncs the log, and close syncs the file. All staged bytes have "
@@ -89,17 +90,16 @@ constexpr std::array kTable{
         "read_cache_servers", kString, "", "", 0, 0, "",
         "Staging servers (`forebay serve`) of all nodes that read the same files, one for each node, as HOST:PORT "
         "separated by commas, the same text everywhere. Each part of a file has one server, which reads it from the "
-        "file system for all nodes. A job of torchrun needs no servers: with job, or job:/FOLDER with a folder that "
-        "all nodes see, its processes serve each other, and read_cache is on. Empty: none."},
-    OptionSpec{
-        "revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
-        "When forebay compares a cached file with the file itself:\n"
-        "open: at each open, and in the background every 5 s while it is read\n"
-        "always: before each read, too\n"
-        "a number: at an open if the last comparison is that many seconds old, at a read that long after the open\n"
-        "never: only at a process's first open\n"
-        "With a number and with never, a process reopens a small file without asking the file system, as an NFS "
-        "client does that caches attributes (docs/read-cache.md, \"Attribute leases\")."},
+        "file system for all nodes. A job of torchrun needs none: with the value job, or job:/FOLDER (a folder that "
+        "all nodes see), its processes serve each other, and read_cache is on by default. Empty: none."},
+    OptionSpec{"revalidate", kCount, "open", "seconds", 1, 31'536'000, "open|always|never",
+               "When forebay compares a cached file with the file itself:\n"
+               "open: at each open, and in the background every 5 s while it is read\n"
+               "always: before each read, too\n"
+               "a number: at an open or a read, if the last comparison is that many seconds old\n"
+               "never: only at a process's first open\n"
+               "With a number and with never, a process reopens a small file without asking the file system "
+               "(docs/read-cache.md, \"Attribute leases\")."},
     OptionSpec{"prefetch", kChoice, "off", "", 0, 0, "off|open|written",
                "When a file is opened read-only, the read cache stores:\noff: the bytes that are read\n"
                "open: the whole file, in the background\n"
