@@ -2,8 +2,7 @@
 // A target that reports late (io::FileTraits) reports each loss once, at any call: a write, a change of size, a sync or
 // a close. The call that gets the report may be another one than the call that lost the bytes. So:
 //   - after a report, all bytes that were not confirmed before count as lost;
-//   - a sync that succeeds confirms earlier bytes once all calls that overlapped with it have ended, and none of them
-//     has got a report. Until then it is not over.
+//   - a sync that succeeds confirms earlier bytes once all calls that overlapped with it have ended without a report.
 // The log has most of these bytes and sends them again. Bytes that it lacks are *final*: bytes that bypassed it, and
 // all bytes of a file that ranks of several nodes write. A report about final bytes is an error that stays.
 // Not thread-safe: the file's lock guards it. Nothing blocks.
@@ -31,7 +30,7 @@ class TargetCalls {
         if (final) ++final_in_flight_;
         return {next_++, reports_, final};
     }
-    // The call has returned; `end` follows once its failure was handled.
+    // Before its failure is handled; `end` follows.
     void note_return(const Call& call, bool succeeded) noexcept {
         if (!call.final) return;
         --final_in_flight_;
@@ -39,7 +38,6 @@ class TargetCalls {
     }
     void end(const Call& call) noexcept { std::erase(in_flight_, call.number); }
     [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
-    // True if all calls with a lower number have ended.
     [[nodiscard]] bool ended_before(std::uint64_t number) const noexcept {
         return std::ranges::none_of(in_flight_, [number](std::uint64_t call) { return call < number; });
     }
@@ -56,7 +54,6 @@ class TargetCalls {
         if (!confirmed) final_ = final_ || final_asked_;
         final_asked_ = false;
     }
-    // True if final bytes are in flight or not confirmed.
     [[nodiscard]] bool any_final() const noexcept { return final_ || final_asked_ || final_in_flight_ > 0; }
     // The file is opened anew: the last close has told what there was to tell.
     void open() noexcept { final_ = final_asked_ = false; }

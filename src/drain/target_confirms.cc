@@ -59,7 +59,6 @@ bool TargetConfirms::ask() {
     return true;
 }
 
-// Only the close asks for bytes that the log lacks: they need no room.
 bool TargetConfirms::wanted(Confirm how) const noexcept {
     return state_.facts.reports_late() &&
            (state_.bytes.index().sent().any() || (how == Confirm::kClose && state_.calls.any_final()));

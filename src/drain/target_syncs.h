@@ -3,8 +3,7 @@
 // later one reports the same failure, because a sync reports lost bytes only once. A sync covers all writes that ended
 // before it began. If the target may hang or reports late, one sync or confirmation is in flight at a time. A sync of a
 // target that reports late waits for the calls that overlap with it (drain/target_calls.h). Ownership: a sync keeps the
-// staged file until its end, and the file owns this. Thread-safety: the outflow's lock, which the caller holds.
-// Blocking: `sync` waits for the device.
+// staged file until its end, and the file owns this. The caller holds the outflow's lock. `sync` waits for the device.
 #pragma once
 
 #include "base/status.h"
