@@ -242,10 +242,10 @@ Status Lifecycle::close_unstaged() {
     const bool bypass = file_.mode == FileMode::kBypass;
     if (bypass) file_.mode = FileMode::kPassive;
     file_.offer_target();
-    const auto& state = file_.outflow.state;
-    if (!bypass || !state.failures.first_error().is_ok() || !state.facts.unsynced()) return state.failures.error();
+    const Status failed = file_.outflow.state.failures.error();
+    if (!failed || !bypass || !file_.outflow.state.facts.unsynced()) return failed;
     if (file_.durable) return file_.outflow.syncs.sync();
-    if (!state.facts.reports_late()) return Status::ok();
+    if (!file_.outflow.state.facts.reports_late()) return Status::ok();
     const std::shared_ptr<io::File> target = file_.target;
     const Unlocked meanwhile(file_.mutex());
     return target->flush().with_context("close " + file_.name.path);
