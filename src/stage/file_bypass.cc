@@ -70,6 +70,7 @@ Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes) {
     add(file_.slot->target_writes, 1);
     const LockGuard lock(file_.mutex());
     file_.outflow.state.facts.note_unsynced();
+    file_.outflow.state.calls.note_final();
     file_.sizes.logical = std::max(file_.sizes.logical, offset + bytes.size());
     return Status::ok();
 }

@@ -243,12 +243,9 @@ Status Lifecycle::close_unstaged() {
     if (bypass) file_.mode = FileMode::kPassive;
     file_.offer_target();
     const Status failed = file_.outflow.state.failures.error();
-    if (!failed || !bypass || !file_.outflow.state.facts.unsynced()) return failed;
-    if (file_.durable) return file_.outflow.syncs.sync();
-    if (!file_.outflow.state.facts.reports_late()) return Status::ok();
-    const std::shared_ptr<io::File> target = file_.target;
-    const Unlocked meanwhile(file_.mutex());
-    return target->flush().with_context("close " + file_.name.path);
+    if (!failed || !bypass) return failed;
+    if (!file_.durable) return file_.outflow.confirms.await(drain::Confirm::kClose);
+    return file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
 }
 
 bool Lifecycle::settle_for_close(Status& outcome) {
