@@ -18,7 +18,7 @@ class ForwardedFile final : public ProgramFile {
     Status truncate(std::uint64_t size) override { return writing_->truncate(size); }
     Status commit() override { return writing_->commit(); }
     // The server decides when the bytes drain.
-    Status await_drained() override { return file_->drain_ready(); }
+    Status await_drained() override { return file_->drain(stage::DrainScope::kReady); }
     Status step_aside(ledger::AsideReason reason) override { return writing_->step_aside(reason); }
     Status expose_offsets() override { return writing_->expose_offsets(); }
     stage::Engine::Detached close(stage::AfterClose afterwards) override {

@@ -17,7 +17,7 @@ class LocalFile : public ProgramFile {
     Status read(std::span<const ReadPart> parts) override { return file_->read(parts); }
     Status truncate(std::uint64_t size) override { return file_->truncate(size); }
     Status commit() override { return writable_ ? file_->commit() : Status::ok(); }
-    Status await_drained() override { return file_->drain_ready(); }
+    Status await_drained() override { return file_->drain(stage::DrainScope::kReady); }
     Status step_aside(ledger::AsideReason reason) override { return file_->lifecycle().step_aside(reason); }
     Status expose_offsets() override { return file_->lifecycle().expose_offsets(); }
     stage::Engine::Detached close(stage::AfterClose afterwards) override {

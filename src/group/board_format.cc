@@ -62,8 +62,8 @@ Result<BoardView> read_board(io::File& file) {
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_raw), view.frontier.raw));
     FOREBAY_TRY(read_at(file, offsetof(BoardHeader, dead_metadata), view.frontier.metadata));
     std::uint64_t appended = 0, followed = 0;   // in this order, so that the result is never too low
-    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, followed), followed));
-    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, appended), appended));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, arrivals.followed), followed));
+    FOREBAY_TRY(read_at(file, offsetof(BoardHeader, arrivals.appended), appended));
     view.unfollowed_bytes = appended - std::min(followed, appended);
     auto statement = read_last_statement(file, statements_begin(participants), participants);
     if (!statement) return statement.status();

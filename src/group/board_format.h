@@ -57,6 +57,22 @@ enum class Bypass : std::uint32_t {
     kNow,    // to the target: the drainer writes nothing until the file is closed
 };
 
+// What the participants have appended, and the part of it that the drainer has seen.
+struct alignas(64) Arrivals {
+    std::atomic<std::uint64_t> appended{0};   // payload bytes, by all but the drainer
+    std::atomic<std::uint64_t> followed{0};
+    std::atomic<std::uint64_t> tickets{0};   // drawn so far (several nodes only)
+    std::atomic<std::uint64_t> followed_tickets{0};
+};
+
+// The word that the drainer sleeps on, and what is worth raising it for.
+struct alignas(64) Bell {
+    io::SharedWord doorbell{0};
+    std::atomic<std::uint32_t> listening{0};    // the drainer waits for the doorbell
+    std::atomic<std::uint32_t> wants_room{0};   // participants that wait for room
+    std::atomic<Awaited> awaited{Awaited::kNothing};
+};
+
 struct BoardHeader {
     std::uint64_t magic = 0, version = 0;
     std::uint64_t group = 0;   // as in the open records of the logs (log/format.h)
@@ -66,18 +82,12 @@ struct BoardHeader {
     alignas(64) std::atomic<std::uint64_t> sequence{0};   // the next number
     std::atomic<std::uint64_t> dead_raw{0};               // the frontier: lower numbers no longer count
     std::atomic<std::uint64_t> dead_metadata{0};
-    std::atomic<std::uint64_t> committed_size{0};         // of the file, at its last commit
-    std::uint64_t team = 0;                               // of all boards of the team, with several nodes; else 0
-    std::uint64_t nodes = 1;                              // number of nodes
-    alignas(64) std::atomic<std::uint64_t> epoch{0};      // markers so far
-    alignas(64) std::atomic<std::uint64_t> appended{0};   // payload bytes, by all but the drainer
-    std::atomic<std::uint64_t> followed{0};               // the part that the drainer has seen
-    std::atomic<std::uint64_t> tickets{0};                // drawn so far (several nodes only)
-    std::atomic<std::uint64_t> followed_tickets{0};       // the part that the drainer has seen
-    alignas(64) io::SharedWord doorbell{0};
-    std::atomic<std::uint32_t> listening{0};    // the drainer waits for the doorbell
-    std::atomic<std::uint32_t> wants_room{0};   // participants that wait for room
-    std::atomic<Awaited> awaited{Awaited::kNothing};
+    std::atomic<std::uint64_t> committed_size{0};      // of the file, at its last commit
+    std::uint64_t team = 0;                            // of all boards of the team, with several nodes; else 0
+    std::uint64_t nodes = 1;                           // number of nodes
+    alignas(64) std::atomic<std::uint64_t> epoch{0};   // markers so far
+    Arrivals arrivals;
+    Bell bell;
     alignas(64) io::SharedWord progress{0};
     std::atomic<std::uint32_t> failed{0};      // errno of the drainer's failed target write; else 0
     std::atomic<std::uint32_t> finished{0};    // 1: the drainer is done with the file; 2: with bytes missing

@@ -52,7 +52,7 @@ Status Ending::outcome() const {
 
 void Ending::publish(Phase phase) noexcept {
     participants_.own_row().wants_room.store(static_cast<std::uint64_t>(phase), std::memory_order_release);
-    io::raise_and_wake(participants_.header().doorbell);
+    io::raise_and_wake(participants_.header().bell.doorbell);
 }
 
 bool Ending::came_to(std::uint64_t participant, Phase phase) const noexcept {
@@ -71,7 +71,7 @@ Status Ending::await(Phase phase, std::optional<std::chrono::milliseconds> at_mo
     BoardHeader& header = participants_.header();
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
-        const std::uint32_t rung = header.doorbell.load();
+        const std::uint32_t rung = header.bell.doorbell.load();
         std::uint64_t going_on = 0;   // the pid of a live participant that has not reached `phase`
         for (std::uint64_t i = 0; i < participants_.count(); ++i)
             if (!came_to(i, phase) && participants_.is_alive(i)) going_on = participants_.setup().processes[i].pid;
@@ -85,7 +85,7 @@ Status Ending::await(Phase phase, std::optional<std::chrono::milliseconds> at_mo
                 return {Code::kUnavailable, fmt::format("process {}, which has it open as well, goes on", going_on)};
             turn = std::min(left, turn);
         }
-        io::wait_while(header.doorbell, rung, turn);
+        io::wait_while(header.bell.doorbell, rung, turn);
     }
 }
 

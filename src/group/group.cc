@@ -28,22 +28,23 @@ Status Group::listen(std::function<void(bool)> poll) {
 void Group::serve(const std::stop_token& stop, const std::function<void(bool)>& poll) {
     BoardHeader& header = participants_.header();
     while (!stop.stop_requested()) {
-        const std::uint32_t rung = header.doorbell.load();
-        header.listening.store(1);
+        const std::uint32_t rung = header.bell.doorbell.load();
+        header.bell.listening.store(1);
         if (!log_.is_worth_following() && !stop.stop_requested()) {
-            const bool waits = header.awaited.load() == Awaited::kRecords;
+            const bool waits = header.bell.awaited.load() == Awaited::kRecords;
             // After a loss of the board, only `ends_` wakes this thread.
-            io::wait_while({header.doorbell, rung}, {ends_, 0},
+            io::wait_while({header.bell.doorbell, rung}, {ends_, 0},
                            waits ? std::optional(kLivenessInterval) : std::nullopt);
         }
-        header.listening.store(0);
+        header.bell.listening.store(0);
         if (stop.stop_requested()) return;
-        if (header.awaited.load() == Awaited::kRecords) order_.forget_numbers_of_the_dead();
-        else header.awaited.store(Awaited::kNothing);
-        const bool room_wanted = header.wants_room.load() > 0;
+        if (header.bell.awaited.load() == Awaited::kRecords) order_.forget_numbers_of_the_dead();
+        else header.bell.awaited.store(Awaited::kNothing);
+        const bool room_wanted = header.bell.wants_room.load() > 0;
         poll(room_wanted);
         // A participant that waits for room rings again after a release. Until then this thread may rest.
-        if (room_wanted) io::wait_while({header.doorbell, header.doorbell.load()}, {ends_, 0}, kLivenessInterval);
+        if (room_wanted)
+            io::wait_while({header.bell.doorbell, header.bell.doorbell.load()}, {ends_, 0}, kLivenessInterval);
     }
 }
 

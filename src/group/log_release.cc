@@ -7,12 +7,12 @@ namespace forebay::group {
 
 void LogRelease::at_rest() noexcept {
     BoardHeader& header = participants_.header();
-    if (header.wants_room.load() > 0) io::raise_and_wake(header.doorbell);
+    if (header.bell.wants_room.load() > 0) io::raise_and_wake(header.bell.doorbell);
 }
 
 void LogRelease::all_drained() noexcept {
     BoardHeader& header = participants_.header();
-    if (participants_.setup().several_nodes) header.exposed.clean.store(header.followed_tickets.load());
+    if (participants_.setup().several_nodes) header.exposed.clean.store(header.arrivals.followed_tickets.load());
 }
 
 // Returns nullopt while a truncation blocks the frontier.
@@ -46,7 +46,7 @@ std::optional<log::Frontier> LogRelease::recycle(const Account& account) noexcep
         waits = waits || log->waits_for_frontier();
     }
     if (waits && limited) order_.await_complete();
-    if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
+    if (any && header.bell.wants_room.load() > 0) io::raise_and_wake(header.progress);
     return participants_.frontier();
 }
 
@@ -91,7 +91,7 @@ void LogRelease::release(const Statement& stated) noexcept {
     if (participants_.board().lost()) return;
     for (std::size_t i = 0; i < logs_.size(); ++i)
         any = (logs_[i]->readable() && logs_[i]->release_below(stated.logs[i].needed_from)) || any;
-    if (any && header.wants_room.load() > 0) io::raise_and_wake(header.progress);
+    if (any && header.bell.wants_room.load() > 0) io::raise_and_wake(header.progress);
 }
 
 Status LogRelease::retire() {

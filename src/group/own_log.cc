@@ -31,10 +31,11 @@ void OwnLog::adopted(const log::Segment& segment, std::uint64_t order) noexcept 
 bool OwnLog::is_worth_following() const noexcept {
     if (!participants_.lost()) return false;   // no record can come
     const BoardHeader& header = participants_.header();
-    if (header.wants_room.load() > 0 || header.awaited.load() == Awaited::kArrived) return true;
-    if (participants_.setup().several_nodes) return header.tickets.load() != header.followed_tickets.load();
+    if (header.bell.wants_room.load() > 0 || header.bell.awaited.load() == Awaited::kArrived) return true;
+    if (participants_.setup().several_nodes)
+        return header.arrivals.tickets.load() != header.arrivals.followed_tickets.load();
     // The drainer may find a record before the record is counted, so the difference may be negative.
-    return static_cast<std::int64_t>(header.appended.load() - header.followed.load()) >=
+    return static_cast<std::int64_t>(header.arrivals.appended.load() - header.arrivals.followed.load()) >=
            static_cast<std::int64_t>(participants_.setup().wake_bytes);
 }
 
@@ -44,14 +45,14 @@ void OwnLog::appended(std::span<const log::FileLog::Part> parts) noexcept {
     BoardHeader& header = participants_.header();
     std::uint64_t bytes = 0;
     for (const auto& part : parts) bytes += part.bytes.size();
-    if (!participants_.drains()) header.appended.fetch_add(bytes);
+    if (!participants_.drains()) header.arrivals.appended.fetch_add(bytes);
     if (participants_.setup().several_nodes) {
-        const std::uint64_t ticket = header.tickets.fetch_add(1) + 1;
+        const std::uint64_t ticket = header.arrivals.tickets.fetch_add(1) + 1;
         for (const auto& part : parts)
             mark_regions(header.exposed, {part.offset, part.offset + part.bytes.size()}, ticket);
     }
-    if (header.listening.load() != 0 && is_worth_following() && header.listening.exchange(0) != 0)
-        io::raise_and_wake(header.doorbell);
+    if (header.bell.listening.load() != 0 && is_worth_following() && header.bell.listening.exchange(0) != 0)
+        io::raise_and_wake(header.bell.doorbell);
 }
 
 Status OwnLog::wait_for_room(std::uint64_t seen) {
@@ -60,11 +61,11 @@ Status OwnLog::wait_for_room(std::uint64_t seen) {
     const std::uint32_t progress = header.progress.load();
     row.released_before_wait.store(seen + 1);
     row.wants_room.store(1);
-    header.wants_room.fetch_add(1);
-    io::raise_and_wake(header.doorbell);
+    header.bell.wants_room.fetch_add(1);
+    io::raise_and_wake(header.bell.doorbell);
     if (!participants_.board().lost() && row.released.load() == seen)
         io::wait_while(header.progress, progress, kLivenessInterval);
-    header.wants_room.fetch_sub(1);
+    header.bell.wants_room.fetch_sub(1);
     row.wants_room.store(0);
     row.released_before_wait.store(0);
     FOREBAY_TRY(participants_.lost());
@@ -73,23 +74,23 @@ Status OwnLog::wait_for_room(std::uint64_t seen) {
 
 Status OwnLog::drain_below(std::uint64_t below) {
     BoardHeader& header = participants_.header();
-    header.wants_room.fetch_add(1);
+    header.bell.wants_room.fetch_add(1);
     Status outcome = participants_.lost();
     while (outcome) {
         const std::uint32_t progress = header.progress.load();
-        io::raise_and_wake(header.doorbell);
+        io::raise_and_wake(header.bell.doorbell);
         if (participants_.frontier().lower() >= below) break;
         io::wait_while(header.progress, progress, kLivenessInterval);
         outcome = participants_.lost();
         if (outcome) outcome = participants_.drainer_gone();
     }
-    header.wants_room.fetch_sub(1);
+    header.bell.wants_room.fetch_sub(1);
     return outcome;
 }
 
 Status OwnLog::await_drained() {
     const BoardHeader& header = participants_.header();
-    const std::uint64_t needed = header.tickets.load();
+    const std::uint64_t needed = header.arrivals.tickets.load();
     for (std::uint64_t asked = 1;; ++asked) {
         const std::uint64_t clean = header.exposed.clean.load();
         FOREBAY_TRY(participants_.lost());

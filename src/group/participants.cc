@@ -31,7 +31,7 @@ bool Participants::lacks_room() const noexcept {
         const std::uint64_t before = row(i).released_before_wait.load();
         if (before != 0 && row(i).released.load() + 1 != before) ++served;
     }
-    return header().wants_room.load() > served;
+    return header().bell.wants_room.load() > served;
 }
 
 Status Participants::drainer_gone() const {

@@ -24,8 +24,9 @@ void RecordOrder::published() noexcept {
     participants_.own_row().drawing.store(0);
     BoardHeader& header = participants_.header();
     Awaited expected = Awaited::kRecords;
-    if (header.awaited.load() == expected && header.awaited.compare_exchange_strong(expected, Awaited::kArrived))
-        io::raise_and_wake(header.doorbell);
+    if (header.bell.awaited.load() == expected &&
+        header.bell.awaited.compare_exchange_strong(expected, Awaited::kArrived))
+        io::raise_and_wake(header.bell.doorbell);
 }
 
 // Returns a number below which every record is visible.
@@ -46,11 +47,11 @@ void RecordOrder::forget_numbers_of_the_dead() noexcept {
 
 void RecordOrder::await_complete() noexcept {
     BoardHeader& header = participants_.header();
-    header.awaited.store(Awaited::kRecords);
+    header.bell.awaited.store(Awaited::kRecords);
     if (!others_stopped_ && visible_below() <= complete_below_) return;
     completeness_awaited_ = true;
-    header.awaited.store(Awaited::kArrived);
-    io::raise_and_wake(header.doorbell);
+    header.bell.awaited.store(Awaited::kArrived);
+    io::raise_and_wake(header.bell.doorbell);
 }
 
 // Reads all logs so that no record before a marker is missing. Returns false if the caller must restart.
@@ -78,7 +79,8 @@ bool RecordOrder::find() {
             return false;
     }
     // A record with a ticket is visible. So the code reads the tickets before the logs.
-    found_ = {participants_.header().tickets.load(), others_stopped_ ? log::Frontier::kNothing : visible_below()};
+    found_ = {participants_.header().arrivals.tickets.load(),
+              others_stopped_ ? log::Frontier::kNothing : visible_below()};
     if (!read_cut()) return false;
     new_bytes_ = 0;
     if (participants_.drains())
@@ -94,7 +96,7 @@ void RecordOrder::count_found(std::atomic<std::uint64_t>& pending) noexcept {
     const std::uint64_t bytes = std::exchange(new_bytes_, 0);
     found_bytes_ += bytes;
     pending.fetch_add(bytes);
-    participants_.header().followed.fetch_add(bytes);
+    participants_.header().arrivals.followed.fetch_add(bytes);
 }
 
 void RecordOrder::visit_found(const Visit& visit) {
@@ -119,7 +121,7 @@ void RecordOrder::followed() {
     // An unreadable record may be older than all records that were read.
     if (!participants_.drains() || !damage().is_ok()) return;
     complete_below_ = found_.below;
-    participants_.header().followed_tickets.store(found_.tickets);
+    participants_.header().arrivals.followed_tickets.store(found_.tickets);
 }
 
 void RecordOrder::restart() {

@@ -23,9 +23,9 @@ int open_folder(const std::string& path) noexcept {
 Result<std::unique_ptr<Claim>> Claim::make(const std::string& folder, const std::string& name) {
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Status::from_errno(errno, "make " + folder);
     const OwnDescriptor at(open_folder(folder));
-    if (at.descriptor() < 0) return Status::from_errno(errno, "open " + folder);
+    if (at.number() < 0) return Status::from_errno(errno, "open " + folder);
     std::string path = folder + "/" + name;
-    auto lock = ProcessLock::take(at.descriptor(), name, path);
+    auto lock = ProcessLock::take(at.number(), name, path);
     if (!lock) return lock.status();
     return std::unique_ptr<Claim>(new Claim(std::move(path), std::move(lock).value()));
 }
@@ -45,13 +45,13 @@ Result<bool> Claim::is_held(const std::string& folder, const std::string& name) 
 // One process at a time: two that find the same file free might also remove a newer file.
 void Claim::remove_leftovers(const std::string& folder) {
     const OwnDescriptor at(open_folder(folder));
-    if (at.descriptor() < 0 || ::flock(at.descriptor(), LOCK_EX | LOCK_NB) != 0) return;
+    if (at.number() < 0 || ::flock(at.number(), LOCK_EX | LOCK_NB) != 0) return;
     const auto directory = open_posix_directory(folder);
     const auto names = directory ? directory.value()->list() : directory.status();
     if (!names) return;
     for (const std::string& name : names.value()) {
-        const auto kept = ProcessLock::keep_free(at.descriptor(), name, folder + "/" + name);
-        if (kept) (void)::unlinkat(at.descriptor(), name.c_str(), 0);
+        const auto kept = ProcessLock::keep_free(at.number(), name, folder + "/" + name);
+        if (kept) (void)::unlinkat(at.number(), name.c_str(), 0);
     }
 }
 

@@ -17,7 +17,7 @@ class OwnDescriptor {
     OwnDescriptor(const OwnDescriptor&) = delete;
     OwnDescriptor& operator=(const OwnDescriptor&) = delete;
 
-    [[nodiscard]] int descriptor() const noexcept { return number_; }
+    [[nodiscard]] int number() const noexcept { return number_; }
     explicit operator bool() const noexcept { return number_ >= 0; }
     // Works like close(2): negative, with errno, if written bytes did not reach a server. 0 if already closed.
     int close() noexcept {

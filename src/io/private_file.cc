@@ -36,7 +36,7 @@ Status make_unnamed(const std::string& path, std::string_view text, std::string&
     unnamed = path + ".XXXXXX";
     OwnDescriptor file(::mkostemp(unnamed.data(), O_CLOEXEC));   // mode 0600
     if (!file) return Status::from_errno(errno, "make " + unnamed);
-    const ssize_t written = ::write(file.descriptor(), text.data(), text.size());
+    const ssize_t written = ::write(file.number(), text.data(), text.size());
     Status made = written == static_cast<ssize_t>(text.size())
                       ? Status::ok()
                       : Status::from_errno(written < 0 ? errno : ENOSPC, "write " + unnamed);
@@ -50,11 +50,11 @@ Status make_unnamed(const std::string& path, std::string_view text, std::string&
 Result<std::string> read_private_file(const std::string& path, std::size_t bytes_max) {
     const OwnDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file) return Status::from_errno(errno, "open " + path);
-    FOREBAY_TRY(check_owner(file.descriptor(), path));
+    FOREBAY_TRY(check_owner(file.number(), path));
     std::string text(bytes_max + 1, '\0');
     std::size_t length = 0;
     while (length < text.size()) {
-        const ssize_t got = ::read(file.descriptor(), text.data() + length, text.size() - length);
+        const ssize_t got = ::read(file.number(), text.data() + length, text.size() - length);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return Status::from_errno(errno, "read " + path);
         if (got == 0) break;
@@ -99,7 +99,7 @@ Status make_private_directory(const std::string& path) {
         return {Code::kInvalidArgument, path + ": it is not a directory"};
     if (!folder) return Status::from_errno(errno, "open " + path);
     struct stat facts{};
-    if (::fstat(folder.descriptor(), &facts) != 0) return Status::from_errno(errno, "look at " + path);
+    if (::fstat(folder.number(), &facts) != 0) return Status::from_errno(errno, "look at " + path);
     return check_rights(facts, path, "chmod 700");
 }
 

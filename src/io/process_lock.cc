@@ -53,7 +53,7 @@ struct ForkGate {
 class SharedLock final : public Lock {
   public:
     explicit SharedLock(int number) noexcept : file_(number) {}
-    [[nodiscard]] int descriptor() const noexcept { return file_.descriptor(); }
+    [[nodiscard]] int number() const noexcept { return file_.number(); }
 
   private:
     OwnDescriptor file_;
@@ -100,12 +100,12 @@ int look(int folder, const char* name, Holder& holder) noexcept {
     holder = Holder::kUntold;
     if (!file) return errno == ENOENT ? 0 : errno;
     struct stat facts{};
-    if (::fstat(file.descriptor(), &facts) != 0) return errno;
+    if (::fstat(file.number(), &facts) != 0) return errno;
     if (!S_ISREG(facts.st_mode)) return EINVAL;
-    if (!flock_now(file.descriptor(), LOCK_SH)) {
+    if (!flock_now(file.number(), LOCK_SH)) {
         if (errno != EWOULDBLOCK) return errno;
         holder = Holder::kSomebody;
-    } else if (is_locked_as_before(file.descriptor())) {
+    } else if (is_locked_as_before(file.number())) {
         holder = Holder::kSomebody;
     } else if (facts.st_size > 0) {
         holder = Holder::kNobody;
@@ -138,23 +138,23 @@ Result<std::unique_ptr<ProcessLock>> ProcessLock::take(int folder, const std::st
         const OwnDescriptor file(::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
                                           0600));
         if (!file) return Status::from_errno(errno, "open " + path);
-        if (!flock_now(file.descriptor(), LOCK_EX)) {
+        if (!flock_now(file.number(), LOCK_EX)) {
             if (errno != EWOULDBLOCK) return Status::from_errno(errno, "lock " + path);
-            if (!flock_now(file.descriptor(), LOCK_SH))
-                return Status(Code::kUnavailable, holder_noted(file.descriptor()), EBUSY, true);
+            if (!flock_now(file.number(), LOCK_SH))
+                return Status(Code::kUnavailable, holder_noted(file.number()), EBUSY, true);
             continue;   // other processes only look
         }
-        if (!is_there(file.descriptor())) continue;
-        if (is_locked_as_before(file.descriptor()))
+        if (!is_there(file.number())) continue;
+        if (is_locked_as_before(file.number()))
             return Status(Code::kUnavailable, "a process with an older forebay", EBUSY, true);
-        void* const page = ::mmap(nullptr, page_bytes, PROT_NONE, MAP_SHARED, file.descriptor(), 0);
+        void* const page = ::mmap(nullptr, page_bytes, PROT_NONE, MAP_SHARED, file.number(), 0);
         if (page == MAP_FAILED) return Status::from_errno(errno, "map " + path);
         if (::madvise(page, page_bytes, MADV_DONTFORK) != 0) {
             const int error = errno;
             ::munmap(page, page_bytes);
             return Status::from_errno(error, "keep the mapping of " + path + " from children");
         }
-        note_holder(file.descriptor());
+        note_holder(file.number());
         auto* const taken = new (std::nothrow) ProcessLock(page, page_bytes);
         if (taken == nullptr) {
             ::munmap(page, page_bytes);
@@ -190,7 +190,7 @@ bool is_missing(const std::string& directory, const std::string& name) noexcept 
 
 int ProcessLock::look_at(const std::string& directory, const std::string& name, Holder& holder) noexcept {
     const OwnDescriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    int error = folder ? look(folder.descriptor(), name.c_str(), holder) : errno;
+    int error = folder ? look(folder.number(), name.c_str(), holder) : errno;
     bool gone = !folder && error == ENOENT;
     // A check of the name needs no descriptor.
     if (error == EMFILE || error == ENFILE) {
@@ -212,15 +212,15 @@ bool ProcessLock::await_end(const std::string& directory, const std::string& nam
     const auto end = std::chrono::steady_clock::now() + at_most;
     const OwnDescriptor told(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (told)
-        (void)::inotify_add_watch(told.descriptor(), (directory + "/" + name).c_str(), IN_CLOSE_WRITE | IN_DELETE_SELF);
+        (void)::inotify_add_watch(told.number(), (directory + "/" + name).c_str(), IN_CLOSE_WRITE | IN_DELETE_SELF);
     Holder holder = Holder::kUntold;
     while (look_at(directory, name, holder) != 0 || holder == Holder::kSomebody) {
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
         if (left.count() <= 0) return false;
-        pollfd waiting{told.descriptor(), POLLIN, 0};
+        pollfd waiting{told.number(), POLLIN, 0};
         (void)::poll(&waiting, 1, static_cast<int>(std::min(left, kTryAgain).count()));
         std::array<char, 4096> events;
-        while (told && ::read(told.descriptor(), events.data(), events.size()) > 0) {
+        while (told && ::read(told.number(), events.data(), events.size()) > 0) {
         }
     }
     return true;
@@ -229,12 +229,12 @@ bool ProcessLock::await_end(const std::string& directory, const std::string& nam
 Result<std::unique_ptr<Lock>> ProcessLock::keep_free(int folder, const std::string& name, const std::string& path) {
     auto kept = std::make_unique<SharedLock>(::openat(folder, name.c_str(),
                                                       O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-    if (kept->descriptor() < 0) return Status::from_errno(errno, "open " + path);
-    if (!flock_now(kept->descriptor(), LOCK_SH)) {
+    if (kept->number() < 0) return Status::from_errno(errno, "open " + path);
+    if (!flock_now(kept->number(), LOCK_SH)) {
         if (errno != EWOULDBLOCK) return Status::from_errno(errno, "lock " + path);
-        return Status(Code::kUnavailable, holder_noted(kept->descriptor()) + " lives", EBUSY, true);
+        return Status(Code::kUnavailable, holder_noted(kept->number()) + " lives", EBUSY, true);
     }
-    if (is_locked_as_before(kept->descriptor())) return Status(Code::kUnavailable, "its process lives", EBUSY, true);
+    if (is_locked_as_before(kept->number())) return Status(Code::kUnavailable, "its process lives", EBUSY, true);
     return std::unique_ptr<Lock>(std::move(kept));
 }
 

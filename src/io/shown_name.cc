@@ -16,7 +16,7 @@ bool show_name(const char* name) noexcept {
     const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     const OwnDescriptor file(::memfd_create(name, MFD_CLOEXEC));
     if (!file) return false;
-    void* const page = ::mmap(nullptr, page_bytes, PROT_NONE, MAP_SHARED, file.descriptor(), 0);
+    void* const page = ::mmap(nullptr, page_bytes, PROT_NONE, MAP_SHARED, file.number(), 0);
     if (page == MAP_FAILED) return false;
     if (::madvise(page, page_bytes, MADV_DONTFORK) == 0) return true;
     ::munmap(page, page_bytes);

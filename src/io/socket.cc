@@ -154,10 +154,10 @@ Result<std::uint32_t> own_host_towards(const Address& other) {
     const std::string doing = "find the way to " + format_address(other);
     const OwnDescriptor datagrams(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!datagrams) return Status::from_errno(errno, doing);
-    if (::connect(datagrams.descriptor(), &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
+    if (::connect(datagrams.number(), &made.any, length.value()) != 0) return Status::from_errno(errno, doing);
     AnyAddress own{};
     socklen_t own_length = sizeof own;
-    if (::getsockname(datagrams.descriptor(), &own.any, &own_length) != 0) return Status::from_errno(errno, doing);
+    if (::getsockname(datagrams.number(), &own.any, &own_length) != 0) return Status::from_errno(errno, doing);
     return ntohl(own.tcp.sin_addr.s_addr);
 }
 

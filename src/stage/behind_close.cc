@@ -7,7 +7,7 @@ namespace forebay::stage {
 
 std::optional<WaitedClose> Lifecycle::commit_to_finish_later() {
     const LockGuard writer(file_.writer);
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode == FileMode::kBypass || file_.mode == FileMode::kPassive) return WaitedClose::kNothingLeft;

@@ -31,7 +31,7 @@ Status CommitPolicy::commit(bool closing) {
         file_.sizes.commit_sequence = sequence.value();
         file_.sizes.commit_time_ns = realtime_ns();
         file_.progress.dirty = false;
-        add(file_.slot->commits, 1);
+        add(file_.counters->commits, 1);
         drain_now = file_.outflow.committed();
         log_.recycle();
         file_.update_ledger();
@@ -59,7 +59,7 @@ Status CommitPolicy::sync_log() {
         const Unlocked meanwhile(file_.mutex());
         synced = file_.log->sync();
     }
-    add(file_.slot->syncs, 1);
+    add(file_.counters->syncs, 1);
     return synced ? synced : keep_sync_error(synced);
 }
 
@@ -91,7 +91,7 @@ Result<std::uint64_t> ProcessCommits::append(bool closing, Status& failure) {
         FOREBAY_TRY(log_.append_marker(log::RecordKind::kCommit, size, sequence));
     } else if (!file_.log->marker_fits() || !file_.log->append_marker(log::RecordKind::kCommit, size, sequence)) {
         const LockGuard lock(file_.mutex());
-        add(file_.slot->guarantee_given_up, file_.bytes.index().held().bytes());
+        add(file_.counters->guarantee_given_up, file_.bytes.index().held().bytes());
         recorded = false;
     }
     recorded_ = recorded;

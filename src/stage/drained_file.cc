@@ -48,11 +48,11 @@ void DrainedFile::written(const plan::TargetWrite& write, bool succeeded, std::u
     } catch (const std::bad_alloc&) {
         drained = 0;
     }
-    add(file_.slot->target_writes, 1);
+    add(file_.counters->target_writes, 1);
     if (succeeded && (write.pieces.size() > 1 || index::gathered_of(write.pieces.front().keeper) != nullptr))
-        add(file_.slot->merged, write.range.size());
-    add(file_.slot->drain_ns, took_ns);
-    add(file_.slot->drained, drained);
+        add(file_.counters->merged, write.range.size());
+    add(file_.counters->drain_ns, took_ns);
+    add(file_.counters->drained, drained);
 }
 
 void DrainedFile::lost() noexcept {
@@ -61,11 +61,11 @@ void DrainedFile::lost() noexcept {
 }
 
 void DrainedFile::error_kept(int sys_errno) noexcept {
-    file_.slot->error.store(static_cast<std::uint64_t>(sys_errno), std::memory_order_relaxed);
+    file_.counters->error.store(static_cast<std::uint64_t>(sys_errno), std::memory_order_relaxed);
 }
 
 void DrainedFile::made_good() noexcept {
-    file_.slot->error.store(0, std::memory_order_relaxed);
+    file_.counters->error.store(0, std::memory_order_relaxed);
     file_.context.count_made_good();
 }
 
@@ -112,7 +112,7 @@ void DrainedFile::progressed() noexcept {
     if (file_.outflow.state.queue.none_in_flight() && file_.group) file_.group->release().at_rest();
 }
 
-void DrainedFile::synced() noexcept { add(file_.slot->syncs, 1); }
+void DrainedFile::synced() noexcept { add(file_.counters->syncs, 1); }
 
 void DrainedFile::reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) {
     file_.context.wrote(begin_ns, end_ns, range);

@@ -24,7 +24,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         if (!begun) return begun.status();
         call = begun.value();
         if (range.begin < file_.sizes.committed)
-            add(file_.slot->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
+            add(file_.counters->guarantee_given_up, std::min(range.end, file_.sizes.committed) - range.begin);
         bypasses_now = &drained_.bypasses();
     }
     const std::uint64_t begin_ns = monotonic_ns();
@@ -54,10 +54,10 @@ void StagedFile::note_bypassed(ByteRange range) {
     if (!file_.log->segments().empty() && (!file_.log->marker_fits() || !append_bypass_record(range))) {
         // After a crash, recovery would bring older bytes back.
         log_.note_failure();
-        add(file_.slot->guarantee_given_up, range.size());
+        add(file_.counters->guarantee_given_up, range.size());
     }
-    add(file_.slot->through, range.size());
-    add(file_.slot->target_writes, 1);
+    add(file_.counters->through, range.size());
+    add(file_.counters->target_writes, 1);
     file_.sizes.logical = std::max(file_.sizes.logical, range.end);
     file_.progress.dirty = true;
     log_.recycle();
@@ -66,8 +66,8 @@ void StagedFile::note_bypassed(ByteRange range) {
 
 Status StagedFile::write_unstaged(std::uint64_t offset, io::Bytes bytes) {
     FOREBAY_TRY(file_.target->write_at(offset, bytes));
-    add(file_.slot->through, bytes.size());
-    add(file_.slot->target_writes, 1);
+    add(file_.counters->through, bytes.size());
+    add(file_.counters->target_writes, 1);
     const LockGuard lock(file_.mutex());
     file_.outflow.state.facts.note_unsynced();
     file_.outflow.state.calls.note_final();
@@ -103,8 +103,8 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         }
         file_.context.wrote(begin_ns, monotonic_ns(), range);
         file_.outflow.state.facts.note_unsynced();
-        add(file_.slot->through, range.size());
-        add(file_.slot->target_writes, 1);
+        add(file_.counters->through, range.size());
+        add(file_.counters->target_writes, 1);
         const LockGuard lock(file_.mutex());
         file_.outflow.state.calls.note_final();
         if (!append_bypass_record(range, place)) return log_.failure().with_context("write to " + file_.name.path);

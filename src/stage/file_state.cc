@@ -50,7 +50,7 @@ void FileState::follow(bool may_wait) {
         }
     }
     if (follower) return follower->take_in(found);
-    group->order().count_found(slot->pending);
+    group->order().count_found(counters->pending);
     if (!group->order().damage().is_ok() && !outflow.state.failures.halted())
         outflow.state.halt(group->order().damage());
     const Options& options = context.options();
@@ -83,20 +83,20 @@ void FileState::update_ledger() {
     offer_target();
     if (follows()) return;   // the drainer keeps the accounts; reads filled the index of this process
     const std::uint64_t pending = bytes.pending_bytes() + retained_log.bytes;
-    slot->pending.store(pending + (group ? group->order().found_bytes() : 0), std::memory_order_relaxed);
-    slot->held.store(bytes.index().held().bytes(), std::memory_order_relaxed);
-    slot->superseded.store(bytes.index().superseded_bytes(), std::memory_order_relaxed);
+    counters->pending.store(pending + (group ? group->order().found_bytes() : 0), std::memory_order_relaxed);
+    counters->held.store(bytes.index().held().bytes(), std::memory_order_relaxed);
+    counters->superseded.store(bytes.index().superseded_bytes(), std::memory_order_relaxed);
     const bool any = pending > 0 && log && !log->segments().empty();
     // A size that the target has not got yet counts as well.
     const bool sized = !drains() || (!outflow.state.target.cut_due() && outflow.state.target.size() >= sizes.committed);
-    slot->oldest_ns.store(any     ? log->segments().oldest()->first_time_ns
-                          : sized ? 0
-                                  : sizes.commit_time_ns,
-                          std::memory_order_relaxed);
+    counters->oldest_ns.store(any     ? log->segments().oldest()->first_time_ns
+                              : sized ? 0
+                                      : sizes.commit_time_ns,
+                              std::memory_order_relaxed);
 }
 
 void FileState::count_aside(ledger::AsideReason reason) noexcept {
-    slot->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
+    counters->aside.fetch_or(std::uint64_t{1} << static_cast<unsigned>(reason), std::memory_order_relaxed);
 }
 
 }   // namespace forebay::stage

@@ -127,7 +127,7 @@ struct FileState {
 
     Progress progress GUARDED_BY(mutex());
     RetainedLog retained_log GUARDED_BY(mutex());
-    Counters slot;
+    Counters counters;
 };
 
 }   // namespace forebay::stage

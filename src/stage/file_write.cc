@@ -44,8 +44,8 @@ Status StagedFile::write_bypassing(std::span<const Part> parts) {
 Status StagedFile::write(std::span<const Part> parts, ByteClass byte_class, Route route) {
     FOREBAY_TRY(file_.refuse_if_inherited("write to"));
     const LockGuard writer(file_.writer);
-    const Call call(file_.slot->stage_ns, file_.context.spare_time(), file_.context.trace());
-    add(file_.slot->requests, 1);
+    const Call call(file_.counters->stage_ns, file_.context.spare_time(), file_.context.trace());
+    add(file_.counters->requests, 1);
     switch (file_.mode) {
         case FileMode::kStaged:
             FOREBAY_TRY(meet_size_limit(end_of(parts)));
@@ -241,7 +241,7 @@ bool StagedFile::append(std::span<const Part> parts, ByteClass byte_class) {
         }
         drawn.publish();
         file_.progress.dirty = true;
-        add(file_.slot->staged, bytes);
+        add(file_.counters->staged, bytes);
         file_.update_ledger();
         // Otherwise the end of a target write looks again: waking a thread costs as much as a small write.
         drain_now = !file_.group && file_.outflow.state.planner.wants_thread();
@@ -268,9 +268,9 @@ void StagedFile::append_own(std::span<const Part> parts, const index::OwnRecords
     const bool drain_now = file_.own_records().note(parts, record,
                                                     file_.several_nodes ? 1 : file_.outflow.state.facts.stripe());
     file_.group->order().published();
-    add(file_.slot->staged, bytes);
+    add(file_.counters->staged, bytes);
     // The bytes count as pending before the return: no later call may correct the gauge for an indexed record.
-    file_.slot->pending.fetch_add(bytes, std::memory_order_relaxed);
+    file_.counters->pending.fetch_add(bytes, std::memory_order_relaxed);
     if (file_.own_records().bytes() == 0) {
         const LockGuard lock(file_.mutex());
         file_.update_ledger();

@@ -9,8 +9,8 @@ namespace forebay::stage {
 Status ForwardedWriting::write(std::span<const Part> parts, ByteClass byte_class) {
     FOREBAY_TRY(file_.refuse_if_inherited("write to"));
     const LockGuard writer(writer_);
-    const Call call(file_.slot->stage_ns, file_.context.spare_time(), file_.context.trace());
-    add(file_.slot->requests, 1);
+    const Call call(file_.counters->stage_ns, file_.context.spare_time(), file_.context.trace());
+    add(file_.counters->requests, 1);
     for (const Part& part : parts) FOREBAY_TRY(write_part(part, byte_class));
     return target_->end_call();
 }
@@ -18,8 +18,8 @@ Status ForwardedWriting::write(std::span<const Part> parts, ByteClass byte_class
 Status ForwardedWriting::write_part(const Part& part, ByteClass byte_class) {
     FOREBAY_TRY(byte_class == ByteClass::kMetadata ? target_->write_metadata_at(part.offset, part.bytes)
                                                    : target_->write_at(part.offset, part.bytes));
-    add(file_.slot->through, part.bytes.size());
-    add(file_.slot->target_writes, 1);
+    add(file_.counters->through, part.bytes.size());
+    add(file_.counters->target_writes, 1);
     const LockGuard lock(file_.mutex());
     file_.outflow.state.facts.note_unsynced();
     file_.sizes.logical = std::max(file_.sizes.logical, part.offset + part.bytes.size());
@@ -50,7 +50,7 @@ bool ForwardedWriting::sync_due() const noexcept {
 Status ForwardedWriting::commit() {
     if (file_.context.inherited()) return Status::ok();
     const LockGuard writer(writer_);
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     FOREBAY_TRY(target_->commit());
     if (file_.context.options().flush == OnFlush::kDrain) FOREBAY_TRY(target_->drain());
     return sync_due() ? file_.sync_target() : Status::ok();
@@ -88,7 +88,7 @@ Status ForwardedWriting::finish_unclosed() {
 }
 
 Status ForwardedWriting::close() {
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     if (Status closed = target_->close(); !closed) {
         reader_->lifecycle().fail(closed);
         return closed;

@@ -25,7 +25,7 @@ Status GroupCommits::state(group::Statement& statement) {
         statement.certain = sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok();
     }
     const Status stated = file_.group->release().state(statement);
-    add(file_.slot->syncs, 1);
+    add(file_.counters->syncs, 1);
     const LockGuard lock(file_.mutex());
     if (stated) {
         stated_ = statement;
@@ -177,7 +177,7 @@ Status GroupCommits::release_all() {
         if (outcome) {
             const LockGuard stating(stating_);
             outcome = group->release().retire();
-            add(file_.slot->syncs, 1);
+            add(file_.counters->syncs, 1);
             if (!outcome)
                 outcome = outcome.with_context("the log of " + file_.name.path +
                                                " may come back after a loss of power");
@@ -190,7 +190,7 @@ Status GroupCommits::release_all() {
 
 // The release must be on the device before the board goes.
 Status GroupCommits::log_given_back() {
-    add(file_.slot->syncs, 1);
+    add(file_.counters->syncs, 1);
     return file_.context.pool()->file().sync().with_context("give back the log of " + file_.name.path);
 }
 

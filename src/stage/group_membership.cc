@@ -92,7 +92,7 @@ bool GroupMembership::find_work(bool room_wanted) {
         log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
         if (file_.bytes.index().ready().empty() && file_.outflow.state.queue.idle() &&
             !file_.outflow.state.target.cut_due() && file_.group->lacks_room())
-            add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
+            add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
         (void)file_.outflow.state.planner.resume();
         file_.outflow.state.planner.hurry();
     }
@@ -149,10 +149,10 @@ Status GroupMembership::drain_present() {
         below = group->order().present_below();
         if (group->drains()) {
             file_.follow();
-            add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
+            add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
         }
     }
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     if (!group->drains()) return group->log().drain_below(below);
     Status drained;
     bool drain_now = false;
@@ -207,11 +207,11 @@ void GroupMembership::waited_since(std::uint64_t begin_ns) noexcept {
     file_.context.spare_time().enter(begin_ns);
     file_.context.spare_time().leave(now);
     file_.context.spare_time().forgive();
-    add(file_.slot->close_ns, now - begin_ns);
+    add(file_.counters->close_ns, now - begin_ns);
     if (const io::Trace* const trace = file_.context.trace()) trace->waited(begin_ns, now);
 }
 
-void GroupMembership::count_given_up(std::uint64_t bytes) noexcept { add(file_.slot->guarantee_given_up, bytes); }
+void GroupMembership::count_given_up(std::uint64_t bytes) noexcept { add(file_.counters->guarantee_given_up, bytes); }
 
 Status GroupMembership::bypass_log(ledger::AsideReason reason) {
     const LockGuard writer(file_.writer);

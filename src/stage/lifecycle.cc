@@ -31,7 +31,7 @@ Status Lifecycle::may_be_opened() {
 // Forgets the file's earlier use. A drainer that has stepped aside keeps its group, and an empty log in it, until now.
 void Lifecycle::begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, std::uint64_t size) {
     file_.unstaged.replace(file_.target, std::move(target));
-    file_.slot.use(slot);
+    file_.counters.use(slot);
     file_.sizes = {size, size};
     file_.log.reset();
     file_.group.reset();
@@ -100,7 +100,7 @@ Result<bool> Lifecycle::begin_staging() {
         const LockGuard lock(file_.mutex());
         const auto disabled = std::uint64_t{1} << static_cast<unsigned>(ledger::AsideReason::kDisabled);
         if (file_.mode != FileMode::kBypass || file_.group != nullptr || file_.several_nodes || log_.failed() ||
-            file_.context.pool() == nullptr || file_.slot->aside.load(std::memory_order_relaxed) != disabled ||
+            file_.context.pool() == nullptr || file_.counters->aside.load(std::memory_order_relaxed) != disabled ||
             !file_.outflow.state.failures.error().is_ok())
             return false;
     }
@@ -201,7 +201,7 @@ Status Lifecycle::close_staged(Finish how) {
     log_.give_back_first_segment();
     const bool program_waits = how == Finish::kProgramWaits;
     std::optional<Call> call;
-    if (program_waits) call.emplace(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    if (program_waits) call.emplace(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     {
         const LockGuard lock(file_.mutex());
         file_.follow();

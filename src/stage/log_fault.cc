@@ -16,7 +16,7 @@ Status StagingLog::give_up() {
         const LockGuard lock(file_.mutex());
         failed_ = true;
         file_.count_aside(ledger::AsideReason::kStagingArea);
-        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
+        add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     const LockGuard lock(file_.mutex());
     // The outflow keeps the failure.

@@ -83,7 +83,7 @@ Status StagedFile::commit() {
         if (file_.mode != FileMode::kStaged && !(file_.mode == FileMode::kBypass && file_.durable)) return Status::ok();
         if (file_.follows()) return Status::ok();
     }
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     if (file_.mode == FileMode::kBypass)
         return file_.outflow.state.facts.unsynced() ? file_.sync_target() : Status::ok();
     FOREBAY_TRY(file_.commits->commit(false));
@@ -92,30 +92,20 @@ Status StagedFile::commit() {
     return drains ? log_.drain() : file_.outflow.show_size();
 }
 
-Status StagedFile::drain() {
+Status StagedFile::drain(DrainScope scope) {
     if (file_.context.inherited()) return Status::ok();
     const LockGuard writer(file_.writer);
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.state.failures.error();
         file_.follow();
-        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
+        if (scope == DrainScope::kAll) add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
+    const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     const LockGuard lock(file_.mutex());
     const Status drained = log_.drain();
-    if (drained) file_.context.spare_time().forgive();
+    if (drained && scope == DrainScope::kAll) file_.context.spare_time().forgive();
     return drained;
-}
-
-Status StagedFile::drain_ready() {
-    if (file_.context.inherited()) return Status::ok();
-    const LockGuard writer(file_.writer);
-    const LockGuard lock(file_.mutex());
-    if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.state.failures.error();
-    file_.follow();
-    const Call call(file_.slot->close_ns, file_.context.spare_time(), file_.context.trace());
-    return log_.drain();
 }
 
 Status StagedFile::sync_drained() {

@@ -41,6 +41,10 @@ namespace forebay::stage {
 
 enum class ByteClass : std::uint8_t { kRaw, kMetadata };
 
+// Which staged bytes a drain waits for. kReady: those that may drain now; bytes that wait for a commit stay in the
+// log, so that a crash leaves the last commit. kAll: these too.
+enum class DrainScope : std::uint8_t { kReady, kAll };
+
 class StagedFile final : public std::enable_shared_from_this<StagedFile> {
   public:
     using Part = log::FileLog::Part;
@@ -70,16 +74,14 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     // which may drain. With option flush=drain, blocks until it has drained. Reports the kept background error.
     Status commit();
 
-    // Returns once every staged byte, committed or not, is in the target. Reports the kept background error.
-    Status drain();
-    // Drains as `drain` does, but only the bytes that may drain now. Bytes that wait for a commit stay in the log, so
-    // that a crash leaves the last commit. For a shared file: the bytes that the drainer's process knows of.
-    Status drain_ready();
+    // Returns once every staged byte of the scope is in the target. Reports the kept background error. For a shared
+    // file: the bytes that the drainer's process knows of.
+    Status drain(DrainScope scope = DrainScope::kAll);
     // Syncs the target: drained bytes are on its device.
     Status sync_drained();
 
     [[nodiscard]] bool staged() const;
-    [[nodiscard]] ledger::FileCounters counters() const { return ledger::snapshot(*file_.slot); }
+    [[nodiscard]] ledger::FileCounters counters() const { return ledger::snapshot(*file_.counters); }
     [[nodiscard]] const std::string& path() const noexcept { return file_.name.path; }
     [[nodiscard]] const io::Identity& identity() const noexcept { return file_.name.identity; }
 

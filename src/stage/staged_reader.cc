@@ -182,7 +182,7 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
         if (intact && (intact.value() || pinned)) {   // else these bytes are read again
             std::uint64_t stolen = 0;
             for (const auto& staged : plan.staged) stolen += staged.range.size();
-            add(file_.slot->stolen, stolen);
+            add(file_.counters->stolen, stolen);
         }
         if (pinned) unpin(plan);
         if (!intact) return intact.status().with_context("read " + file_.name.path);
@@ -213,7 +213,7 @@ Status StagedReader::copy_committed(CommitKeeper& keeper) {
             return {Code::kUnavailable,
                     file_.name.path + ": its last flush is not known apart from what came after it"};
         CommitKeeper::State state{
-            file_.sizes.committed, file_.slot->guarantee_given_up.load(std::memory_order_relaxed), {}};
+            file_.sizes.committed, file_.counters->guarantee_given_up.load(std::memory_order_relaxed), {}};
         const std::uint64_t real_end = file_.outflow.state.target.cut_due().value_or(kOffsetMax);
         file_.bytes.index().ready().map().for_each_and_gap(
             {0, file_.sizes.committed},

@@ -51,7 +51,7 @@ Status StagingLog::drain_and_release() {
     {
         const LockGuard lock(file_.mutex());
         file_.follow();
-        add(file_.slot->guarantee_given_up, file_.bytes.index().make_held_ready());
+        add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
     }
     {
         const LockGuard lock(file_.mutex());
@@ -117,7 +117,7 @@ void StagingLog::await_deadline(log::SegmentPool::Take take) {
         if ((!drain_for_room() && !others_under_way) || wait.over()) return;
         const std::uint64_t begin = monotonic_ns();
         pool.wait_for_change(seen, wait.until());
-        file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+        file_.counters->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
     }
 }
 
@@ -165,7 +165,7 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
             }
             pool.wait_for_change(seen, wait.until());
         } else if (!file_.context.make_held_ready()) return std::uint64_t{0};
-        file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+        file_.counters->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         compact();
     }
 }
@@ -187,7 +187,7 @@ Result<std::uint64_t> StagingLog::await_room(log::SegmentPool::Take take) {
         const Status waited = file_.group->log().wait_for_room(released);
         // The drainer of this file may have nothing to give: files that were closed have the room.
         if (waited && file_.group->log().released() == released) (void)file_.context.await_a_close();
-        file_.slot->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
+        file_.counters->stall_ns.fetch_add(monotonic_ns() - begin, std::memory_order_relaxed);
         if (!waited) return waited.with_context("write to " + file_.name.path);
     }
 }
@@ -274,7 +274,8 @@ Status StagingLog::make_marker_room() {
         {
             const LockGuard lock(file_.mutex());
             file_.follow();
-            file_.slot->guarantee_given_up.fetch_add(file_.bytes.index().make_held_ready(), std::memory_order_relaxed);
+            file_.counters->guarantee_given_up.fetch_add(file_.bytes.index().make_held_ready(),
+                                                         std::memory_order_relaxed);
         }
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
@@ -351,7 +352,7 @@ std::uint64_t StagingLog::make_held_ready() {
     const LockGuard lock(file_.mutex());
     if (file_.mode != FileMode::kStaged || file_.outflow.state.failures.halted() || file_.follows()) return 0;
     const std::uint64_t bytes = file_.bytes.index().make_held_ready();
-    file_.slot->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
+    file_.counters->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
     file_.update_ledger();
     return bytes;
 }

@@ -24,11 +24,12 @@ TEST(Participants, one_that_has_got_room_lacks_it_no_more_although_it_does_not_r
     EXPECT_FALSE(drainer.lacks_room());
 
     BoardHeader& header = drainer.header();
-    const std::uint32_t before = header.doorbell.load();
+    const std::uint32_t before = header.bell.doorbell.load();
     OwnLog log(writer);
     const std::uint64_t seen = log.released();
     std::jthread waiter([&] { (void)log.wait_for_room(seen); });
-    while (header.doorbell.load() == before) io::wait_while(header.doorbell, before, std::chrono::seconds(10));
+    while (header.bell.doorbell.load() == before)
+        io::wait_while(header.bell.doorbell, before, std::chrono::seconds(10));
     EXPECT_TRUE(drainer.lacks_room());
     drainer.row(1).released.store(seen + 1);   // the writer is not woken
     EXPECT_FALSE(drainer.lacks_room());

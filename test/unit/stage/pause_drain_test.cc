@@ -50,7 +50,7 @@ TEST(HoldBack, letting_go_drains) {
     ASSERT_TRUE(held.file->write(0, bytes, ByteClass::kRaw));
     held.file->log().resume_drain();
     EXPECT_FALSE(held.file->log().drain_paused());
-    ASSERT_TRUE(held.file->drain_ready());
+    ASSERT_TRUE(held.file->drain(DrainScope::kReady));
     EXPECT_TRUE(same(held.target.contents(), bytes));
     EXPECT_TRUE(held.engine->detach(held.file, true));
 }
@@ -105,10 +105,10 @@ TEST(HoldBack, draining_what_may_drain_leaves_what_a_commit_has_to_come_before) 
     const auto first = bytes_of(50000, 8), second = bytes_of(50000, 9);
     ASSERT_TRUE(held.file->write(0, first, ByteClass::kRaw));
     ASSERT_TRUE(held.file->commit());
-    ASSERT_TRUE(held.file->drain_ready());
+    ASSERT_TRUE(held.file->drain(DrainScope::kReady));
     EXPECT_TRUE(same(held.target.contents(), first));
     ASSERT_TRUE(held.file->write(0, second, ByteClass::kRaw));   // below the committed end
-    ASSERT_TRUE(held.file->drain_ready());
+    ASSERT_TRUE(held.file->drain(DrainScope::kReady));
     EXPECT_TRUE(same(held.target.contents(), first));
     EXPECT_EQ(held.file->counters().guarantee_given_up, 0u);
     EXPECT_TRUE(held.engine->detach(held.file, true));
