@@ -48,7 +48,7 @@ def long_function(lines: int) -> str:
 def test_a_long_function_and_an_unused_include_are_named(tree, file, text, finding):
     (tree / "src" / "room" / "a.cc").write_text('#include "room/one.h"\nint g() { return f(); }\n')
     (tree / "src" / "room" / file).write_text(text)
-    for _ in range(2):  # what has a finding is looked at each time
+    for _ in range(2):  # a file with a finding is read each time
         result = tool(tree)
         assert result.returncode == 1 and finding in result.stdout, result.stdout + result.stderr
 
@@ -59,15 +59,15 @@ def test_a_function_of_60_lines_is_left_alone(tree):
     assert result.returncode == 0, result.stdout
 
 
-def test_a_file_is_looked_at_again_once_a_header_that_it_includes_has_changed(tree):
+def test_a_file_is_read_anew_once_a_header_that_it_includes_has_changed(tree):
     (tree / "src" / "room" / "two.h").write_text(
         '#pragma once\n#include "room/one.h"\ninline int two() { return one(); }\n'
     )
     (tree / "src" / "room" / "a.cc").write_text('#include "room/two.h"\nint f() { return two(); }\n')
-    assert "1 files, 1 of them looked at: nothing found" in tool(tree).stdout
-    assert "1 files, 0 of them looked at: nothing found" in tool(tree).stdout
+    assert "1 files, 1 of them read: nothing found" in tool(tree).stdout
+    assert "1 files, 0 of them read: nothing found" in tool(tree).stdout
     (tree / "src" / "room" / "one.h").write_text("#pragma once\ninline int one() { return 2; }\n")
-    assert "1 files, 1 of them looked at: nothing found" in tool(tree).stdout
+    assert "1 files, 1 of them read: nothing found" in tool(tree).stdout
 
 
 def test_a_file_that_cannot_be_read_as_code_is_told(tree):
