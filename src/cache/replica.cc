@@ -82,13 +82,13 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
         if (!parts_.usable(device)) break;
         std::size_t got = 0;
         // The text of an error takes memory.
-        const Status done = attempt([&]() -> Status {
+        Status done = attempt([&]() -> Status {
             const auto read = parts_.read_at(device, at, into.subspan(at - offset, to - at));
             if (read) got = read.value();
             return read.status();
         });
         if (!done || got != to - at) {
-            (void)fail(done, device);
+            (void)fail(std::move(done), device);
             break;
         }
         bool same = !lost() && !map_.is_void();   // void: the bytes may be another replica's

@@ -5,11 +5,13 @@
 // and drops that lock, the file's, during the wait.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/mutex.h"
 #include "base/status.h"
@@ -29,6 +31,17 @@ struct AwaitedCall {
     bool answered = false;     // it has succeeded, and is done once the calls with a lower number have ended
     std::uint64_t below = 0;   // that number (drain/target_calls.h)
 };
+
+// Returns the outcome of a call to the target. Without memory for the text of a failure it is a failure all the same:
+// the system reports it only once.
+template <class Call>
+[[nodiscard]] Status reported(Call&& call) noexcept {
+    try {
+        return std::forward<Call>(call)();
+    } catch (...) {
+        return {Code::kIo, "the call failed", EIO};
+    }
+}
 
 class Arrivals {
   public:

@@ -20,7 +20,8 @@ class TargetConfirms::ConfirmWork final : public Work {
                 std::shared_ptr<AwaitedCall> call, Confirm how)
         : confirms_(std::move(confirms)), target_(std::move(target)), call_(std::move(call)), how_(how) {}
     void run() noexcept override {
-        confirms_->complete(*call_, how_ == Confirm::kSync ? target_->sync() : target_->flush());
+        confirms_->complete(*call_,
+                            reported([&] { return how_ == Confirm::kSync ? target_->sync() : target_->flush(); }));
     }
 
   private:

@@ -11,7 +11,9 @@ class TargetSyncs::SyncWork final : public Work {
   public:
     SyncWork(std::shared_ptr<TargetSyncs> syncs, std::shared_ptr<io::File> target, std::shared_ptr<AwaitedCall> call)
         : syncs_(std::move(syncs)), target_(std::move(target)), call_(std::move(call)) {}
-    void run() noexcept override { syncs_->complete(*call_, target_->sync()); }
+    void run() noexcept override {
+        syncs_->complete(*call_, reported([&] { return target_->sync(); }));
+    }
 
   private:
     const std::shared_ptr<TargetSyncs> syncs_;

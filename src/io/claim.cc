@@ -45,9 +45,10 @@ Result<bool> Claim::is_held(const std::string& folder, const std::string& name) 
 // One process at a time: two that find the same file free might also remove a newer file.
 void Claim::remove_leftovers(const std::string& folder) {
     const OwnDescriptor at(open_folder(folder));
-    if (at.number() < 0 || ::flock(at.number(), LOCK_EX | LOCK_NB) != 0) return;
+    if (at.number() < 0) return;
     const auto directory = open_posix_directory(folder);
-    const auto names = directory ? directory.value()->list() : directory.status();
+    const auto lock = directory ? directory.value()->lock(Directory::Patience::kTry) : directory.status();
+    const auto names = lock ? directory.value()->list() : lock.status();
     if (!names) return;
     for (const std::string& name : names.value()) {
         const auto kept = ProcessLock::keep_free(at.number(), name, folder + "/" + name);

@@ -21,14 +21,21 @@ namespace forebay::io {
 
 namespace {
 
-// A lock on an open directory that no other object shares, so closing the directory ends the lock.
+// A lock on an open directory that no other object shares. A child that another thread forks meanwhile inherits the
+// descriptor, so closing it alone would leave the child the lock.
 class PosixLock final : public Lock {
   public:
     PosixLock(int descriptor, std::string path) noexcept
         : descriptor_(descriptor, std::move(path), O_RDONLY | O_DIRECTORY) {}
+    PosixLock(const PosixLock&) = delete;
+    PosixLock& operator=(const PosixLock&) = delete;
+    ~PosixLock() override {
+        if (process_ == ::getpid() && descriptor_.is_ours()) (void)::flock(descriptor_.number(), LOCK_UN);
+    }
 
   private:
     Descriptor descriptor_;
+    const pid_t process_ = ::getpid();
 };
 
 class PosixDirectory final : public Directory {

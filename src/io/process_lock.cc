@@ -50,13 +50,20 @@ struct ForkGate {
     }
 };
 
+// Unlocks before it closes: a child that another thread forks meanwhile inherits the descriptor.
 class SharedLock final : public Lock {
   public:
     explicit SharedLock(int number) noexcept : file_(number) {}
+    SharedLock(const SharedLock&) = delete;
+    SharedLock& operator=(const SharedLock&) = delete;
+    ~SharedLock() override {
+        if (file_ && process_ == ::getpid()) (void)::flock(file_.number(), LOCK_UN);
+    }
     [[nodiscard]] int number() const noexcept { return file_.number(); }
 
   private:
     OwnDescriptor file_;
+    const pid_t process_ = ::getpid();
 };
 
 bool flock_now(int file, int operation) noexcept {
@@ -105,11 +112,11 @@ int look(int folder, const char* name, Holder& holder) noexcept {
     if (!flock_now(file.number(), LOCK_SH)) {
         if (errno != EWOULDBLOCK) return errno;
         holder = Holder::kSomebody;
-    } else if (is_locked_as_before(file.number())) {
-        holder = Holder::kSomebody;
-    } else if (facts.st_size > 0) {
-        holder = Holder::kNobody;
+        return 0;
     }
+    if (is_locked_as_before(file.number())) holder = Holder::kSomebody;
+    else if (facts.st_size > 0) holder = Holder::kNobody;
+    (void)::flock(file.number(), LOCK_UN);   // a child that is forked meanwhile must not keep it
     return 0;
 }
 

@@ -75,7 +75,7 @@ ServedFile::~ServedFile() {
     end_engine();   // also if nothing was attached, or memory was lacking to abandon it
     writers_.reset();
     descriptor_.reset();
-    leave();
+    if (entered_) leave();
 }
 
 bool ServedFile::end_session() noexcept {
@@ -418,10 +418,10 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     if (!opened) return opened.status();
     auto joined = join(request);
     if (!joined || joined.value() != nullptr) return joined;
+    std::shared_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
     const auto room = enter(request);
     if (!room) return room.status();
-    std::shared_ptr<ServedFile> served(new ServedFile(*this, request.identity, request.path));
-    served->ended_ = true;   // until it is attached
+    served->entered_ = true;   // nothing between may throw: an entry without an owner would stay
     if (client.socket().hung_up()) return client_gone(request.path);
     served->descriptor_ = std::move(opened.value().descriptor);
     const bool alone = request.team.id == 0;

@@ -80,7 +80,8 @@ class ServedFile {
     std::unique_ptr<stage::Engine> engine_;
     std::shared_ptr<stage::StagedFile> file_;
     std::shared_ptr<Observers> observers_;
-    bool ended_ = false;      // no session has it, or only one whose close has failed
+    bool entered_ = false;    // `files_` has an entry of it
+    bool ended_ = true;       // no session has it (yet), or only one whose close has failed
     bool detached_ = false;   // the engine has tried to close it
     mutable std::mutex failing_;
     Status failure_, incomplete_;

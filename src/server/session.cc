@@ -38,8 +38,11 @@ void Session::run(Connection& connection) {
         }
     });
     connection.socket().shut_down();
-    const std::string line = handler != nullptr ? handler->end(end) : describe_end(end);
-    if (!line.empty()) report_(line);
+    // Lacking memory must not end the server. The handler's file then ends without a line (~ServedFile).
+    (void)attempt([&] {
+        const std::string line = handler != nullptr ? handler->end(end) : describe_end(end);
+        if (!line.empty()) report_(line);
+    });
 }
 
 Status Session::prove(Connection& connection) {

@@ -52,13 +52,15 @@ Status RemoteFile::connect(const Open& message, bool* unanswered) {
     return Status::ok();
 }
 
-Status RemoteFile::readable() {
-    if (process_ != ::getpid())
-        return {Code::kUnsupported, fmt::format("{}: opened through a staging server before this process was forked; "
-                                                "open it again here",
-                                                name())};
-    return place_ == Place::kGone ? failure_ : Status::ok();
+// Callers ask this before they lock: in a forked child, a thread that does not exist there may hold the mutex.
+Status RemoteFile::of_this_process() const {
+    if (process_ == ::getpid()) return Status::ok();
+    return {
+        Code::kUnsupported,
+        fmt::format("{}: opened through a staging server before this process was forked; open it again here", name())};
 }
+
+Status RemoteFile::readable() { return place_ == Place::kGone ? failure_ : Status::ok(); }
 
 Status RemoteFile::writable() {
     FOREBAY_TRY(readable());
@@ -128,6 +130,7 @@ Status RemoteFile::exchange(Type type, io::Bytes payload, bool* late) {
 }
 
 Status RemoteFile::ask(Type type) {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     if (place_ == Place::kClosed || place_ == Place::kDirect) return Status::ok();
     FOREBAY_TRY(usable());
@@ -158,6 +161,7 @@ Status RemoteFile::await_writes() {
 }
 
 Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     if (place_ == Place::kClosed)
         return Status::from_errno(EBADF, "write to " + name() + ", which its staging server has closed");
@@ -200,12 +204,14 @@ Status RemoteFile::write_gather_at(std::uint64_t offset, std::span<const io::Byt
 }
 
 Status RemoteFile::end_call() {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     if (!in_team_ || place_ == Place::kClosed) return Status::ok();
     return await_writes();
 }
 
 Status RemoteFile::resize(std::uint64_t size) {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     if (place_ == Place::kClosed)
         return Status::from_errno(EBADF, "set the size of " + name() + ", which its staging server has closed");
@@ -223,6 +229,7 @@ Status RemoteFile::resize(std::uint64_t size) {
 }
 
 Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes into) {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     FOREBAY_TRY(readable());
     if (place_ == Place::kClosed || place_ == Place::kDirect) return file_->read_at(offset, into);
@@ -250,6 +257,7 @@ Status RemoteFile::read_piece(std::uint64_t offset, io::MutableBytes into) {
 }
 
 Result<std::uint64_t> RemoteFile::size() {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     FOREBAY_TRY(readable());
     if (place_ == Place::kClosed) return file_->size();
@@ -267,6 +275,7 @@ Result<std::unique_ptr<io::Mapping>> RemoteFile::map(std::uint64_t, std::size_t)
 }
 
 Status RemoteFile::sync() {
+    FOREBAY_TRY(of_this_process());
     {
         const LockGuard lock(mutex_);
         FOREBAY_TRY(usable());
@@ -278,6 +287,7 @@ Status RemoteFile::sync() {
 }
 
 Status RemoteFile::commit() {
+    FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     if (place_ == Place::kClosed || place_ == Place::kDirect) return Status::ok();
     FOREBAY_TRY(usable());
@@ -296,11 +306,13 @@ Status RemoteFile::step_aside() {
 }
 
 void RemoteFile::note_size(std::uint64_t size) noexcept {
+    if (process_ != ::getpid()) return;
     const LockGuard lock(mutex_);
     size_ = size;
 }
 
 void RemoteFile::withhold(const Status& why) noexcept {
+    if (process_ != ::getpid()) return;
     const LockGuard lock(mutex_);
     withheld_ = true;
     if (failure_) failure_ = copy_of(why, "a write failed");
@@ -319,8 +331,9 @@ Status RemoteFile::leave_to_server(const Status& why) {
 
 // A withheld file ends without CLOSE, so the server drops the writes since the last commit.
 Status RemoteFile::close() {
+    if (process_ != ::getpid()) return Status::ok();
     const LockGuard lock(mutex_);
-    if (place_ == Place::kClosed || process_ != ::getpid()) return Status::ok();
+    if (place_ == Place::kClosed) return Status::ok();
     if (place_ == Place::kGone || withheld_) {
         place_ = Place::kGone;
         requests_->socket().shut_down();

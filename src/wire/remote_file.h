@@ -71,6 +71,8 @@ class RemoteFile final : public io::ForwardedTarget {
   private:
     explicit RemoteFile(Setup& setup);
     [[nodiscard]] Status connect(const Open& message, bool* unanswered = nullptr) REQUIRES(mutex_);
+    // An error in a forked child.
+    [[nodiscard]] Status of_this_process() const;
     // Ok if the file can be read.
     [[nodiscard]] Status readable() REQUIRES(mutex_);
     // Ok if the file can be written. After a refused write it fails once.

@@ -1,5 +1,7 @@
 #include "wire/replay.h"
 
+#include <utility>
+
 namespace forebay::wire {
 
 void Replay::clear() noexcept {
@@ -16,10 +18,11 @@ void Replay::keep(Type type, io::Bytes head, io::Bytes bytes) {
         kept_.shrink_to_fit();
         return;
     }
-    Kept& kept = kept_.emplace_back(Kept{type, {}});
+    Kept kept{type, {}};
     kept.payload.reserve(head.size() + bytes.size());
     kept.payload.insert(kept.payload.end(), head.begin(), head.end());
     kept.payload.insert(kept.payload.end(), bytes.begin(), bytes.end());
+    kept_.push_back(std::move(kept));   // an entry without its bytes would fail on the next server
 }
 
 void Replay::commit() noexcept {
