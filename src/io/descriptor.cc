@@ -173,6 +173,8 @@ bool Descriptor::lock(int operation) noexcept {
     const bool unlocks = (operation & LOCK_UN) != 0;
     if (unlocks) locked_.store(0, std::memory_order_relaxed);
     if (unlocks && !is_ours()) return true;   // the lock went with the descriptor
+    // A forked child shares the lock with its parent, and natively only closes its descriptor.
+    if (unlocks && locker_.exchange(0, std::memory_order_relaxed) != ::getpid()) return true;
     const auto used = use();
     if (!used) {
         errno = used.status().sys_errno();
@@ -180,6 +182,7 @@ bool Descriptor::lock(int operation) noexcept {
     }
     if (::flock(used.value().number(), operation) != 0) return false;
     locked_.store(operation & (LOCK_SH | LOCK_EX), std::memory_order_relaxed);
+    locker_.store(unlocks ? 0 : ::getpid(), std::memory_order_relaxed);
     return true;
 }
 

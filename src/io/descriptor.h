@@ -11,6 +11,8 @@
 // calls from any thread; no other call may overlap `close`, `rest` and `lend`. Blocks while it opens anew.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -99,7 +101,8 @@ class Descriptor {
     std::atomic<std::int64_t> mark_{-1};   // position; -1: none
     bool is_directory_ = false;
     bool resting_ = false, closed_ = false;
-    std::atomic<int> locked_{0};   // LOCK_SH, LOCK_EX or neither
+    std::atomic<int> locked_{0};     // LOCK_SH, LOCK_EX or neither
+    std::atomic<pid_t> locker_{0};   // the process that took the lock
     std::mutex opening_;
 };
 

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -163,6 +164,22 @@ TEST_F(DescriptorTest, what_was_locked_is_locked_again_or_refused) {
     ::close(other);
     EXPECT_TRUE(descriptor.lock(LOCK_UN));
     EXPECT_TRUE(descriptor.use());
+}
+
+TEST_F(DescriptorTest, a_forked_child_leaves_its_parent_the_lock) {
+    number_ = ::open(in("forebay's").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    Descriptor descriptor(number_, in("forebay's"), O_RDWR);
+    ASSERT_TRUE(descriptor.lock(LOCK_EX | LOCK_NB));
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(descriptor.lock(LOCK_UN) ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    const int other = ::open(in("forebay's").c_str(), O_RDWR | O_CLOEXEC);
+    EXPECT_NE(::flock(other, LOCK_EX | LOCK_NB), 0) << "the child has ended the lock";
+    EXPECT_TRUE(descriptor.lock(LOCK_UN));
+    EXPECT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
+    ::close(other);
 }
 
 TEST_F(DescriptorTest, a_file_that_is_known_is_opened_by_its_first_use) {
