@@ -84,6 +84,10 @@ void OutflowState::resend(const Status& failure) {
         failures.lose_target(failure, path);
         keep(failures.target_lost());
     }
+    resend_sent(failure);
+}
+
+void OutflowState::resend_sent(const Status& failure) {
     if (!bytes.index().sent().any()) return;
     try {
         bytes.index().resend();

@@ -61,6 +61,8 @@ class OutflowState {
     // After a failure of a target that reports failures late: earlier bytes may be lost, so all sent bytes are ready
     // again. If bytes may be lost that the log lacks, keeps the failure for good.
     void resend(const Status& failure) REQUIRES(mutex);
+    // After a confirmation that failed for any reason: only makes all sent bytes ready again.
+    void resend_sent(const Status& failure) REQUIRES(mutex);
     // A call beside the drain has failed. If writes are final, it may have got the report of the loss of any earlier
     // bytes, of this process or another one. Thread-safe.
     void note_failed_beside(const Status& failure) noexcept;

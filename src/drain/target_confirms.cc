@@ -93,7 +93,10 @@ void TargetConfirms::complete(AwaitedCall& call, const Status& outcome) noexcept
     if (outcome) state_.context.progress.note();
     {
         const LockGuard lock(state_.mutex);
-        if (!outcome) state_.halt(outcome);
+        if (!outcome) {
+            state_.resend_sent(outcome);   // also without a report, as the bytes stay unconfirmed
+            state_.halt(outcome);
+        }
         state_.answer_sync(call, outcome);
     }
     state_.listener.came_to_rest();

@@ -57,7 +57,7 @@ enum class Bypass : std::uint32_t {
     kNow,    // to the target: the drainer writes nothing until the file is closed
 };
 
-// Counts what the participants have appended, and how much of it the drainer has seen.
+// The bytes and tickets of the participants' records, and how many of them the drainer has seen.
 struct alignas(64) Arrivals {
     std::atomic<std::uint64_t> appended{0};   // payload bytes, by all but the drainer
     std::atomic<std::uint64_t> followed{0};

@@ -5,9 +5,9 @@
 namespace forebay::index {
 
 bool SentExtents::begin_confirm() noexcept {
-    if (asking_) return false;
+    if (asking_ || !asked_.empty()) return false;
     asking_ = true;
-    if (asked_.empty()) asked_.swap(sent_);   // else the last call failed without a report: ask about the same again
+    asked_.swap(sent_);
     return true;
 }
 

@@ -174,7 +174,7 @@ bool Descriptor::lock(int operation) noexcept {
     if (unlocks) locked_.store(0, std::memory_order_relaxed);
     if (unlocks && !is_ours()) return true;   // the lock went with the descriptor
     // A forked child shares the lock with its parent, and natively only closes its descriptor.
-    if (unlocks && locker_.exchange(0, std::memory_order_relaxed) != ::getpid()) return true;
+    if (unlocks && locker_.load(std::memory_order_relaxed) != ::getpid()) return true;
     const auto used = use();
     if (!used) {
         errno = used.status().sys_errno();

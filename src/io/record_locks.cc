@@ -28,7 +28,7 @@ bool shows_lock(std::FILE* facts, std::uint64_t wanted) noexcept {
         if (std::sscanf(line.data(), "lock: %*d: POSIX %*s %*s %*d %*x:%*x:%" SCNu64, &inode) == 1 && inode == wanted)
             return true;
     }
-    return false;
+    return std::ferror(facts) != 0 && errno != ENOENT;   // closed meanwhile, and its locks ended with it
 }
 
 }   // namespace
@@ -36,16 +36,18 @@ bool shows_lock(std::FILE* facts, std::uint64_t wanted) noexcept {
 bool has_record_locks(const Identity& identity) noexcept {
     const std::unique_ptr<DIR, Close> folder(::opendir("/proc/self/fdinfo"));
     if (!folder) return true;
-    while (const dirent* const entry = ::readdir(folder.get())) {
+    for (;;) {
+        errno = 0;
+        const dirent* const entry = ::readdir(folder.get());
+        if (entry == nullptr) return errno != 0;
         if (entry->d_name[0] == '.') continue;
         const int number = ::openat(::dirfd(folder.get()), entry->d_name, O_RDONLY | O_CLOEXEC);
-        if (number < 0 && errno == ENOENT) continue;   // closed meanwhile, and its locks ended with it
+        if (number < 0 && errno == ENOENT) continue;   // closed meanwhile
         if (number < 0) return true;
         const std::unique_ptr<std::FILE, Close> facts(::fdopen(number, "r"));
         if (!facts) ::close(number);
         if (!facts || shows_lock(facts.get(), identity.inode)) return true;
     }
-    return false;
 }
 
 }   // namespace forebay::io

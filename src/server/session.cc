@@ -38,7 +38,7 @@ void Session::run(Connection& connection) {
         }
     });
     connection.socket().shut_down();
-    // Lacking memory must not end the server. The handler's file then ends without a line (~ServedFile).
+    // A lack of memory must not end the server. The handler's file then ends without a line (~ServedFile).
     (void)attempt([&] {
         const std::string line = handler != nullptr ? handler->end(end) : describe_end(end);
         if (!line.empty()) report_(line);

@@ -71,7 +71,7 @@ class RemoteFile final : public io::ForwardedTarget {
   private:
     explicit RemoteFile(Setup& setup);
     [[nodiscard]] Status connect(const Open& message, bool* unanswered = nullptr) REQUIRES(mutex_);
-    // An error in a forked child.
+    // Ok in the process that has opened the file; an error in its forked children.
     [[nodiscard]] Status of_this_process() const;
     // Ok if the file can be read.
     [[nodiscard]] Status readable() REQUIRES(mutex_);

@@ -265,6 +265,22 @@ TEST_F(LateOutflowTest, a_sync_confirms_no_byte_whose_loss_an_overlapping_write_
     EXPECT_EQ(ready_bytes(), 1500u) << "the bytes of the write, and those that were sent before";
 }
 
+TEST_F(LateOutflowTest, a_confirmation_that_fails_without_a_report_sends_the_bytes_again) {
+    stage(0, 1000, 'a');
+    ASSERT_TRUE(drain());
+    faults_->fail(io::Operation::kFlush, 1, 1, ENOMEM);
+    {
+        const LockGuard lock(outflow_.state.mutex);
+        EXPECT_FALSE(outflow_.confirms.await(Confirm::kClose));
+    }
+    EXPECT_EQ(ready_bytes(), 1000u);
+    const LockGuard lock(outflow_.state.mutex);
+    outflow_.make_good();
+    EXPECT_EQ(bytes_.ready_bytes(), 0u);
+    EXPECT_TRUE(outflow_.confirms.await(Confirm::kClose));
+    EXPECT_FALSE(bytes_.index().sent().any());
+}
+
 TEST_F(LateOutflowTest, a_report_after_a_write_that_bypassed_the_log_is_never_made_good) {
     bypass();
     take_failing(5000).work->run();

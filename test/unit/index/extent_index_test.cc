@@ -218,16 +218,6 @@ TEST_F(SentBytes, sent_during_a_sync_that_fails_replace_older_ones) {
     EXPECT_EQ(index_.ready().bytes(), 200u);
 }
 
-TEST_F(SentBytes, are_asked_about_again_after_a_call_that_failed_without_a_report) {
-    EXPECT_EQ(send(), 200u);
-    ASSERT_TRUE(index_.sent().begin_confirm());
-    index_.sent().end_confirm(false);
-    ASSERT_TRUE(index_.sent().begin_confirm());
-    index_.sent().end_confirm(true);
-    EXPECT_FALSE(index_.sent().any());
-    EXPECT_EQ(one_.live_bytes, 0u);
-}
-
 TEST_F(SentBytes, beyond_a_committed_cut_are_forgotten) {
     EXPECT_EQ(send(), 200u);
     index_.truncate(80, 200, 200);
