@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -180,6 +181,29 @@ TEST_F(DescriptorTest, a_forked_child_leaves_its_parent_the_lock) {
     EXPECT_TRUE(descriptor.lock(LOCK_UN));
     EXPECT_EQ(::flock(other, LOCK_EX | LOCK_NB), 0);
     ::close(other);
+}
+
+// Another thread forks while this one holds the lock; the child lives on and never ends the lock itself.
+TEST_F(DescriptorTest, the_lock_of_a_directory_ends_although_a_forked_child_has_its_descriptor) {
+    const auto directory = std::move(open_posix_directory(path_)).value();
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    auto lock = directory->lock(Directory::Patience::kTry);
+    ASSERT_TRUE(lock);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::close(ends[1]);
+        char nothing;
+        (void)!::read(ends[0], &nothing, 1);   // until the parent closes its end
+        ::_exit(0);
+    }
+    EXPECT_FALSE(directory->lock(Directory::Patience::kTry));
+    lock = Status(Code::kUnavailable, "");
+    EXPECT_TRUE(directory->lock(Directory::Patience::kTry));
+    ::close(ends[1]);
+    ::close(ends[0]);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
 }
 
 TEST_F(DescriptorTest, a_file_that_is_known_is_opened_by_its_first_use) {
