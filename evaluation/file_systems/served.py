@@ -60,6 +60,10 @@ class ServedFileSystem:
         """Returns the command that mounts the file system at a place, and then ends."""
         raise NotImplementedError
 
+    def sizes_right(self) -> contextlib.AbstractContextManager[None]:
+        """Returns a context in which `stat` gives a file's size right after each call that changes it."""
+        return contextlib.nullcontext()
+
     def kill_store(self) -> None:
         """Kills one of the processes that store bytes, by its id."""
         raise NotImplementedError

@@ -41,16 +41,17 @@ def native(**more: str) -> dict[str, str]:
 
 
 def staging_area(folder: Path, name: str = "staging-area") -> Path:
-    """A folder's staging area. With FOREBAY_TEST_AREAS it lies there, and the folder has a link to it.
+    """A folder's staging area. With FOREBAY_TEST_AREAS it lies there, and a link in the folder leads to it.
 
-    So the files of a test may be on another file system, and the staging area stays on this node.
+    So the files of a test may be on another file system, and the staging area stays on this node. The result is the
+    area's own path, because forebay refuses a staging area that is a symbolic link.
     """
     area, areas = folder / name, os.environ.get("FOREBAY_TEST_AREAS")
     if areas and not area.exists():
         folder.mkdir(parents=True, exist_ok=True)
         area.symlink_to(tempfile.mkdtemp(prefix="area-", dir=areas))
     area.mkdir(parents=True, exist_ok=True)
-    return area
+    return area.resolve() if areas else area
 
 
 def staged(folder: Path, info: str = "", **more: str) -> dict[str, str]:
