@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from forebay.byte_ranges import ByteRanges, Range
 from forebay.plugin import require_plugins
-from forebay.prefetching import hand_over
+from forebay.prefetching import hand_over, is_cached
 
 Item = TypeVar("Item")
 
@@ -30,21 +30,22 @@ def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[It
     yields them.
 
     The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time. The plugin drops ranges
-    if it has no room to note them, and the program reads those itself. If the file is not cached (for example because
-    it is local), `follow` prefetches nothing and yields the items anyway.
+    if it has no room to note them, and the program reads those itself. If the file is not read through the cache (for
+    example because it is local, open for writing, or was opened before forebay was on), or is so no longer, `follow`
+    prefetches nothing and yields the items anyway.
 
-    Raises NotEnabled without the plugin, OSError if the file is not open in this process, ValueError if `ahead` is
-    below 1 or the dataset is virtual or external.
+    Raises NotEnabled without the plugin, ValueError if `ahead` is below 1, or if the dataset of a cached file is
+    virtual or external.
     """
     if ahead < 1:
         raise ValueError(f"ahead is {ahead}; it must be at least 1")
     require_plugins()
-    return _follow(iter(order), dataset, ByteRanges(dataset), ahead)
+    return _follow(iter(order), dataset, ByteRanges(dataset) if is_cached(dataset) else None, ahead)
 
 
-def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int) -> Iterator[Item]:
+def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges | None, ahead: int) -> Iterator[Item]:
     window: deque[Item] = deque()
-    exhausted, cached = False, True
+    exhausted = False
     while True:
         if not exhausted and len(window) <= ahead // 2:
             fresh: list[Item] = []
@@ -53,8 +54,8 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int
                     fresh.append(next(coming))
                 except StopIteration:
                     exhausted = True
-            if cached:
-                cached = _ask(dataset, [one for item in fresh for one in places.of(item)])
+            if places is not None and not _ask(dataset, [one for item in fresh for one in places.of(item)]):
+                places = None
             window.extend(fresh)
         if not window:
             return
@@ -62,12 +63,9 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges, ahead: int
 
 
 def _ask(dataset: Any, ranges: list[Range]) -> bool:
-    """Requests the ranges. Returns False if the file is not cached, so that `follow` stops."""
+    """Requests the ranges. Returns False if the plugin refuses for good: no program fails for want of a prefetch."""
     try:
         hand_over(dataset, ranges)
     except OSError as refusal:
-        if refusal.errno == errno.ENOTSUP:
-            return False
-        if refusal.errno != errno.EAGAIN:  # too many ranges wait already
-            raise
+        return refusal.errno == errno.EAGAIN  # too many ranges wait already
     return True

@@ -19,7 +19,7 @@ from typing import Any
 
 from forebay.byte_ranges import ByteRanges, Range
 from forebay.plugin import Plugin, loaded_plugins
-from forebay.prefetching import ask
+from forebay.prefetching import ask, why_uncached
 from forebay.row_rules import Key, Misfit, Read, RowRules, read_of
 
 WAITING_MAX = 1 << 16  # noted items without a request yet
@@ -135,31 +135,39 @@ class Watch:
         elif self._reads:
             self._rules.note_batch([inner_item(dataset, item) for item in index], self._reads)
         if self._rules.known and self._waiting:
-            self._look_up()
-            self._ask([inner_item(dataset, item) for item in self._waiting])
-            self._waiting.clear()
+            if self._plugins is None:
+                self._plugins = loaded_plugins()
+            if self._plugins:
+                self._look_up(self._plugins)
+            else:
+                self.end("not enabled")
+            if not self.ended:
+                self._ask([inner_item(dataset, item) for item in self._waiting], self._plugins)
+                self._waiting.clear()
         self._dataset = None
 
-    def _look_up(self) -> None:
+    def _look_up(self, plugins: list[Plugin]) -> None:
+        """Notes the layouts of cached datasets. A question for addresses would end the staging of a staged file."""
         for key, dataset in self._seen.items():
-            if key not in self._layouts:
+            if key in self._layouts:
+                continue
+            refusal = why_uncached(plugins, os.path.abspath(key[0]))
+            if refusal == 0:
                 self._layouts[key] = _layout(dataset)
+            elif refusal == errno.ENOTSUP:
+                self._layouts[key] = None
+                self._leave_alone(key[0])
 
-    def _ask(self, items: list[int]) -> None:
+    def _ask(self, items: list[int], plugins: list[Plugin]) -> None:
         ranges: dict[bytes, list[Range]] = {}
         for item in items:
             for key, row in self._rules.rows_of(item):
                 layout = self._layouts.get(key)
                 if layout is not None and (places := layout.read_for(self._rules.selection(key, row))):
                     ranges.setdefault(key[0], []).extend(places)
-        if self._plugins is None:
-            self._plugins = loaded_plugins()
-        if not self._plugins:
-            self.end("not enabled")
-            return
         accepted = False
         for name, places in ranges.items():
-            refusal = ask(self._plugins, os.path.abspath(name), places)
+            refusal = ask(plugins, os.path.abspath(name), places)
             accepted = accepted or refusal == 0
             if refusal == errno.ENOTSUP:
                 self._leave_alone(name)
@@ -168,7 +176,7 @@ class Watch:
                 return
         if accepted:
             counts["items"] += len(items)
-            self._supply.judge(self._plugins, ranges)
+            self._supply.judge(plugins, ranges)
 
     def _leave_alone(self, name: bytes) -> None:
         """Ignores a file that is not cached, for example because it is local."""

@@ -6,11 +6,11 @@ This module imports no framework. It imports NumPy and h5py when it opens a file
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from forebay.following import epoch_order, follow
-from forebay.plugin import loaded_plugins
+from forebay.plugin import NotEnabled, loaded_plugins
 
 
 _inherited: list[Any] = []
@@ -93,10 +93,19 @@ def batches(*datasets: Any, size: int, seed: int | None = None, epoch: int = 0, 
 
 
 def _batches(datasets: Sequence[Any], groups: list[list[int]], ahead: int) -> Iterator[Any]:
-    following = follow(groups, datasets[0], ahead) if loaded_plugins() and groups else groups
-    for group in following:
+    for group in _followed(datasets[0], groups, ahead):
         arrays = tuple(_rows(dataset, group) for dataset in datasets)
         yield arrays if len(arrays) > 1 else arrays[0]
+
+
+def _followed(dataset: Any, groups: list[list[int]], ahead: int) -> Iterable[list[int]]:
+    """Returns the groups, with prefetching where that is possible."""
+    if not groups or not loaded_plugins():
+        return groups
+    try:
+        return follow(groups, dataset, ahead)
+    except (ValueError, NotEnabled):  # a virtual or external dataset; an older plugin
+        return groups
 
 
 def _rows(dataset: Any, group: list[int]) -> Any:

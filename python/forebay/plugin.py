@@ -60,9 +60,17 @@ class Plugin:
 
     def prefetch_left(self, path: bytes) -> int | None:
         """Returns the requested bytes that are missing, or None if the file is not open or not cached."""
+        left, problem = self._prefetch_left(path)
+        return None if problem else left
+
+    def why_uncached(self, path: bytes) -> int:
+        """Returns 0 for an open file that is read through the cache. ENOENT: not open here; ENOTSUP: not cached."""
+        return self._prefetch_left(path)[1]
+
+    def _prefetch_left(self, path: bytes) -> tuple[int, int]:
         left = ctypes.c_uint64(0)
         problem = self._call("forebay_path_prefetch_left", (ctypes.c_char_p, _NUMBERS), path, ctypes.byref(left))
-        return None if problem else left.value
+        return left.value, problem
 
     def prefetch_cancel(self, path: bytes) -> int:
         """Cancels the missing part of the requests. Returns an errno value."""

@@ -88,7 +88,8 @@ def prefetch(what: Any, selection: Any = None) -> Prefetch:
     external dataset, TypeError for any other object.
     """
     if hasattr(what, "id") and hasattr(what, "shape"):
-        require_plugins()  # fails early, before the read of a large chunk index
+        path = _path_of(what.file)
+        _check(why_uncached(require_plugins(), path), path)
         return hand_over(what, ByteRanges(what).of(selection))
     if selection is not None:
         raise ValueError("a selection needs a dataset")
@@ -107,6 +108,14 @@ def hand_over(dataset: Any, ranges: Sequence[Range]) -> Prefetch:
     return Prefetch(path, sum(length for _, length in ranges))
 
 
+def is_cached(dataset: Any) -> bool:
+    """Returns True if the dataset's file is open in this process and read through the cache.
+
+    Ask this before `ByteRanges`: for a staged file the question for addresses would end its staging.
+    """
+    return why_uncached(require_plugins(), _path_of(dataset.file)) == 0
+
+
 def _path_of(what: Any) -> bytes:
     name = what.filename if hasattr(what, "filename") else what
     return os.path.abspath(os.fsencode(name))
@@ -123,8 +132,21 @@ def ask(plugins: Sequence[Plugin], path: bytes, ranges: Sequence[Range]) -> int:
     return refusal
 
 
+def why_uncached(plugins: Sequence[Plugin], path: bytes) -> int:
+    """Returns 0 if one of these copies of the plugin reads the open file through the cache, or an errno value."""
+    refusal = errno.ENOENT
+    for plugin in plugins:
+        refusal = plugin.why_uncached(path)
+        if refusal == 0:
+            break
+    return refusal
+
+
 def _ask(path: bytes, ranges: Sequence[Range]) -> None:
-    refusal = ask(require_plugins(), path, ranges)
+    _check(ask(require_plugins(), path, ranges), path)
+
+
+def _check(refusal: int, path: bytes) -> None:
     if refusal != 0:
         raise OSError(refusal, f"forebay cannot prefetch: {os.strerror(refusal)}", os.fsdecode(path))
 

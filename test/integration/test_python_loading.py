@@ -65,6 +65,12 @@ with h5py.File("a.h5", "w") as file:
     counted = forebay.stats(file)
     assert counted["staged"] >= 800000 and counted["pending"] == 0, counted
     file["x"][0] = 7
+    try:
+        forebay.wait("a.h5")
+    except forebay.WaitFailed as refusal:
+        assert "pass the h5py.File" in str(refusal)
+    else:
+        raise AssertionError("it cannot hold the last write")
 assert forebay.wait("a.h5", timeout=60)
 assert forebay.wait("a.h5", timeout=60, sync=False)
 assert forebay.wait()
@@ -76,6 +82,37 @@ for wrong in ("none.h5",):
     raise AssertionError("no error")
 """
     run_python(code, enabled(tmp_path), tmp_path)
+
+
+def test_no_request_for_prefetching_ends_the_staging_of_a_file_or_the_loop(tmp_path):
+    code = """
+import os, numpy as np, h5py, forebay
+native = h5py.File("native.h5", "w")
+forebay.enable(os.environ["AREA"])
+with h5py.File("a.h5", "w") as file:
+    file["x"] = np.arange(100000)
+    file.create_dataset("chunked", data=np.arange(100000), chunks=(1000,))
+    for name in ("x", "chunked"):
+        try:
+            forebay.prefetch(file[name])
+        except OSError:
+            pass
+        else:
+            raise AssertionError("a file that is written is not cached")
+        assert list(forebay.follow(range(100), file[name])) == list(range(100))
+        assert len(list(forebay.batches(file[name], size=1000))) == 100
+    counted = forebay.stats(file)
+    assert counted["pending"] > 0 and not counted.get("aside"), counted
+rows = native.create_dataset("rows", data=np.arange(10))
+layout = h5py.VirtualLayout((10,), rows.dtype)
+layout[:] = h5py.VirtualSource(rows)
+virtual = native.create_virtual_dataset("virtual", layout)
+for dataset in (rows, virtual):
+    assert list(forebay.follow(range(10), dataset)) == list(range(10))
+    assert np.concatenate(list(forebay.batches(dataset, size=3))).tolist() == list(range(10))
+"""
+    run_python(code, enabled(tmp_path), tmp_path)
+    assert "address_given" not in (tmp_path / "statistics.jsonl").read_text()
 
 
 def test_what_a_native_file_is_asked_for_is_told(tmp_path):
