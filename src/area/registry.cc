@@ -1,11 +1,8 @@
 #include "area/registry.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
@@ -16,7 +13,6 @@
 #include <string_view>
 
 #include "area/process.h"
-#include "area/staging_area.h"
 #include "base/checksum.h"
 #include "io/file_system.h"
 #include "io/posix_file.h"

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "area/registry.h"
 #include "base/checksum.h"

@@ -1,7 +1,5 @@
 #include "base/background_thread.h"
 
-#include <pthread.h>
-
 #include <cerrno>
 #include <ctime>
 

@@ -1,6 +1,5 @@
 #include "cache/presence.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 

@@ -7,7 +7,6 @@
 #include "base/attempt.h"
 #include "base/clock.h"
 #include "cache/further_devices.h"
-#include "io/posix_file.h"
 
 namespace forebay::cache {
 

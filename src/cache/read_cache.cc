@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "area/process.h"
 #include "area/staging_area.h"

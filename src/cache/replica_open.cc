@@ -1,5 +1,4 @@
 // Opens a replica: opens or makes its files and parts, and makes the process one of its owners.
-#include <algorithm>
 #include <cerrno>
 #include <span>
 #include <string>

@@ -1,7 +1,6 @@
 // Compares the stored bytes of a replica with their checksums and with the source.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <vector>
 
 #include "base/attempt.h"

@@ -1,7 +1,6 @@
 #include "cache/unit_replacement.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 #include <vector>
 

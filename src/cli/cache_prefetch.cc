@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,7 +24,7 @@
 #include "cache/read_cache.h"
 #include "cli/cache_commands.h"
 #include "cli/command_line.h"
-#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/progress_bar.h"
 #include "cli/shown.h"
 #include "io/open_existing.h"

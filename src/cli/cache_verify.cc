@@ -11,7 +11,7 @@
 #include "base/options.h"
 #include "cli/cache_commands.h"
 #include "cli/command_line.h"
-#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/shown.h"
 #include "io/open_existing.h"
 #include "io/posix_file.h"

@@ -1,6 +1,5 @@
 #include "cli/child_process.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>

@@ -1,6 +1,5 @@
 // `forebay doctor`: checks if a program started here would be staged, and explains why not.
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

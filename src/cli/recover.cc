@@ -1,6 +1,5 @@
 // `forebay recover`: restores files to their last flush, from the logs of dead processes.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>

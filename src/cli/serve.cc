@@ -3,14 +3,11 @@
 #include <sys/resource.h>
 
 #include <array>
-#include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,7 +18,6 @@
 #include "cli/commands.h"
 #include "cli/end_signal.h"
 #include "cli/launch.h"
-#include "cli/recover_view.h"
 #include "cli/staging_areas.h"
 #include "io/socket.h"
 #include "recover/recovery.h"

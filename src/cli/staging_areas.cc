@@ -14,9 +14,8 @@
 
 #include "area/process.h"
 #include "area/registry.h"
-#include "area/staging_area.h"
 #include "cli/acting_as.h"
-#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/launch.h"
 #include "cli/mounted.h"
 #include "cli/shown.h"

@@ -11,7 +11,7 @@
 
 #include "area/process.h"
 #include "area/run_tally.h"
-#include "cache/cached_file.h"
+#include "cache/cache_counters.h"
 
 namespace forebay::cli {
 

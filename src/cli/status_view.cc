@@ -11,7 +11,7 @@
 #include "base/display_width.h"
 #include "base/options.h"
 #include "cli/command_line.h"
-#include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/file_view.h"
 #include "ledger/drain_state.h"
 

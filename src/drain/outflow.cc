@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 #include <utility>
-
-#include "base/attempt.h"
 
 namespace forebay::drain {
 

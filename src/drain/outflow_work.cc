@@ -1,7 +1,6 @@
 // The work of drain threads: how it is taken, carried out and ended.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>

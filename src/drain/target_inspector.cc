@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "base/attempt.h"
 #include "io/file_control.h"

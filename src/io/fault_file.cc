@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 namespace forebay::io {
 
 void FaultPlan::fail(Operation operation, std::uint64_t nth, std::uint64_t count, int sys_errno,

@@ -1,6 +1,5 @@
 #include "io/guarded_access.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,7 +11,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 
 namespace forebay::io {
 

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "io/file_system.h"
-#include "io/posix_file.h"
 
 namespace forebay::io {
 

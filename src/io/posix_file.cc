@@ -14,7 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <limits>
 #include <optional>
 
 #include "base/background_thread.h"

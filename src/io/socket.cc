@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -19,7 +18,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <utility>
 
 #include "io/own_descriptor.h"
 #include "io/passed_number.h"

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <mutex>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +12,6 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/immortal.h"
-#include "mpi/calls.h"
 #include "mpi/check.h"
 #include "mpi/window_peers.h"
 

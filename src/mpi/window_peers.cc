@@ -1,7 +1,6 @@
 #include "mpi/window_peers.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 

@@ -1,5 +1,4 @@
 #include "area/staging_area.h"
-#include "base/attempt.h"
 #include "recover/recovery.h"
 
 namespace forebay::recover {

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "area/process.h"
-#include "area/staging_area.h"
 #include "base/clock.h"
 #include "io/path.h"
 #include "recover/claim.h"

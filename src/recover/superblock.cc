@@ -1,6 +1,5 @@
 #include "recover/superblock.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>

@@ -1,6 +1,5 @@
 #include "server/writers.h"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "base/attempt.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stage/commit_policy.h"
+#include "stage/commit_policy.h"   // IWYU pragma: keep
 
 namespace forebay::stage {
 

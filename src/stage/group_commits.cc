@@ -1,6 +1,5 @@
 // durability=node for a file that several processes of the node share: the statements of the drainer on the board.
 #include <cerrno>
-#include <utility>
 
 #include "base/clock.h"
 #include "stage/commit_policy.h"

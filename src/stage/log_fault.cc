@@ -1,9 +1,7 @@
 // The staging device fails under the log's mapping (io/guarded_access.h). Effects of each fault: docs/consistency.md.
 // Bytes that the log cannot store go to the target. Pages that cannot be read back are lost to this process: the rest
 // drains, and the log stays, for a device that comes back.
-#include <new>
 
-#include "base/attempt.h"
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
 

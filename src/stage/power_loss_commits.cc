@@ -2,7 +2,6 @@
 #include <cerrno>
 
 #include "stage/commit_policy.h"
-#include "stage/counting.h"
 
 namespace forebay::stage {
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "area/registry.h"
-#include "area/staging_area.h"
 #include "base/attempt.h"
 #include "base/checksum.h"
 #include "io/process_limits.h"

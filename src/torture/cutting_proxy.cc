@@ -1,6 +1,5 @@
 #include "torture/cutting_proxy.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -1,8 +1,6 @@
 // The campaigns that disconnect, stop and kill a staging server and its clients.
 #include <fmt/format.h>
 
-#include <memory>
-
 #include "torture/campaign.h"
 #include "torture/server_round.h"
 

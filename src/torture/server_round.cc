@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "cli/exit_status.h"
 #include "torture/cutting_proxy.h"
-#include "torture/victim.h"
 
 namespace forebay::torture {
 

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
-#include <utility>
 
 namespace forebay::wire {
 

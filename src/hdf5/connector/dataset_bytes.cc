@@ -6,7 +6,6 @@
 #include "hdf5/connector/dataset_questions.h"
 #include "hdf5/connector/object_file.h"
 #include "hdf5/connector/selection_runs.h"
-#include "hdf5/open_files.h"
 
 namespace forebay::hdf5 {
 

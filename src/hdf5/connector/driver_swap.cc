@@ -5,12 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/attempt.h"
 #include "file/launch.h"

@@ -2,7 +2,6 @@
 
 #include "hdf5/connector/driver_swap.h"
 #include "hdf5/host/guard.h"
-#include "hdf5/session.h"
 
 namespace forebay::hdf5 {
 

@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
-#include "hdf5/connector/addresses.h"
-#include "hdf5/connector/file_operations.h"
-#include "hdf5/open_files.h"
+#include "hdf5/host/guard.h"
 
 namespace forebay::hdf5 {
 

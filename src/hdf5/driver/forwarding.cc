@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
-#include <set>
 #include <span>
 #include <string>
 #include <system_error>
@@ -18,7 +15,6 @@
 
 #include "area/process.h"
 #include "base/attempt.h"
-#include "base/immortal.h"
 #include "hdf5/warning.h"
 #include "io/open_existing.h"
 #include "io/path.h"

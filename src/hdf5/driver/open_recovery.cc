@@ -7,7 +7,6 @@
 
 #include "base/attempt.h"
 #include "file/recover_collectively.h"
-#include "hdf5/host/guard.h"
 #include "hdf5/warning.h"
 
 namespace forebay::hdf5 {

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -277,71 +276,3 @@ def test_a_file_of_as_many_lines_as_it_may_have_is_left_alone(tmp_path):
     write(tmp_path, "test/unit/base/a_test.cc", "\n" * 600)
     write(tmp_path, "docs/a.md", "\n" * 601)
     assert rules_broken(tmp_path) == []
-
-
-def notes(root: Path) -> list[str]:
-    result = check(root)
-    assert result.returncode == 0, result.stdout
-    return [line for line in result.stdout.splitlines() if ": note: " in line]
-
-
-def body(lines: int, indentation: str = "    ") -> str:
-    return f"{indentation}call();\n" * lines
-
-
-FUNCTIONS = [
-    ("int f(int a) {\n", 1, "f"),
-    ("#include <a.h>\n\nint *f(\n    int a,\n    int b) {\n", 3, "f"),
-    ("Type::Type(int a)\n    : a_(a),\n      b_{a} {\n", 1, "Type::Type"),
-    ("bool Type::f() const noexcept {\n", 1, "Type::f"),
-    ("template <typename T>\nauto f(T t) -> T {\n", 2, "f"),
-    ("static struct tm g(void) {\n    if (a) {\n        call();\n    } else {\n        call();\n    }\n", 1, "g"),
-    ("TEST_F(Suite, is_a_sentence) {\n", 1, "Suite.is_a_sentence"),
-]
-
-
-@pytest.mark.parametrize(("begin", "line", "name"), FUNCTIONS)
-def test_a_function_of_more_than_60_lines_in_src_is_found(tmp_path, begin, line, name):
-    header_lines = len(begin.splitlines()) - line + 1
-    write(tmp_path, "src/base/a.cc", begin + body(59 - header_lines) + "}\n")
-    assert rules_broken(tmp_path) == []
-    write(tmp_path, "src/base/a.cc", begin + body(60 - header_lines) + "}\n" + "int g() {\n}\n")
-    assert rules_broken(tmp_path) == [f"src/base/a.cc:{line}: size"]
-    assert f"src/base/a.cc:{line}: size: {name} has 61 lines; a function has at most 60" in check(tmp_path).stdout
-
-
-def test_a_long_function_in_src_is_not_noted_besides(tmp_path):
-    write(tmp_path, "src/base/a.cc", "int f() {\n" + body(70) + "}\n")
-    assert rules_broken(tmp_path) == ["src/base/a.cc:1: size"]
-    assert ": note: " not in check(tmp_path).stdout
-
-
-@pytest.mark.parametrize(("begin", "line", "name"), FUNCTIONS)
-def test_a_function_of_more_than_70_lines_elsewhere_is_noted(tmp_path, begin, line, name):
-    header_lines = len(begin.splitlines()) - line + 1
-    write(tmp_path, "test/a.cc", begin + body(69 - header_lines) + "}\n")
-    assert notes(tmp_path) == []
-    write(tmp_path, "test/a.cc", begin + body(70 - header_lines) + "}\n" + "int g() {\n}\n")
-    assert notes(tmp_path) == [f"test/a.cc:{line}: note: {name} has 71 lines"]
-
-
-def test_a_long_member_function_is_found_and_its_class_is_not(tmp_path):
-    member = "    void f() override {\n" + body(59, " " * 8) + "    }\n"
-    write(tmp_path, "src/base/a.h", "namespace a {\n\nclass A {\n  public:\n" + member + "};\n\n}   // namespace a\n")
-    assert rules_broken(tmp_path) == ["src/base/a.h:5: size"]
-
-
-@pytest.mark.parametrize(
-    "begin", ["struct alignas(8) A {\n  private:", "int values[] = {", "namespace {", "enum class E {"]
-)
-@pytest.mark.parametrize("folder", ["src/base", "test"])
-def test_what_is_no_function_may_be_long(tmp_path, folder, begin):
-    write(tmp_path, f"{folder}/a.cc", begin + "\n" + body(80) + "}\n")
-    assert notes(tmp_path) == []
-
-
-def test_a_long_function_in_python_is_noted(tmp_path):
-    short, long = ("def f():\n" + "    a = 1\n" * lines for lines in (69, 70))
-    write(tmp_path, "bench/a.py", short + "\n\nclass A:\n    @property\n" + textwrap.indent(long, "    "))
-    write(tmp_path, "tools/a", "#!/usr/bin/env python3\n" + long)
-    assert notes(tmp_path) == ["bench/a.py:75: note: f has 71 lines", "tools/a:2: note: f has 71 lines"]
