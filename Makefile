@@ -23,7 +23,7 @@ format:  ## lay out all code, with clang-format and ruff
 	@tools/setup python
 	@tools/env tools/format
 
-check:  ## what to try each commit with, 5 minutes on two cores: style, compiled tests, some of the others
+check:  ## what to try each commit with, 5 minutes on two cores: style, compiled tests, some of the others (a new clone: 7 more)
 	@tools/setup
 	@tools/run-tests --check
 
