@@ -100,7 +100,8 @@ Status Grouped::share_board(const Node& node, Result<group::Board>& board) {
     FOREBAY_TRY(group_->lost());
     if (!drains_) return Status::ok();
     return group_->listen([file = std::weak_ptr(state_.file)](bool room_wanted) {
-        if (const auto alive = file.lock()) alive->membership().poll(room_wanted);
+        const auto alive = file.lock();
+        return alive ? alive->membership().poll(room_wanted) : std::nullopt;
     });
 }
 

@@ -59,7 +59,7 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
     return file_.commits->sync_own_log();
 }
 
-void GroupMembership::poll(bool room_wanted) {
+std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted) {
     bool drain_now = false;
     {
         const LockGuard lock(file_.mutex());
@@ -67,11 +67,25 @@ void GroupMembership::poll(bool room_wanted) {
             drain_now = find_work(room_wanted);
         } catch (const std::bad_alloc&) {
             // Nothing is lost: the next call finds the records again.
+            drain_now = file_.drains() && file_.outflow.state.planner.wants_thread();
         }
         file_.outflow.state.arrivals.announce();   // a thread may wait for incomplete records
     }
     if (drain_now) file_.outflow.wake();
     if (room_wanted) (void)file_.outflow.confirms.ask();
+    const LockGuard lock(file_.mutex());
+    return next_poll();
+}
+
+// With several nodes, another node may wait for staged bytes while no call of this node waits for the target.
+std::optional<std::chrono::milliseconds> GroupMembership::next_poll() {
+    drain::OutflowState& state = file_.outflow.state;
+    if (!file_.drains() || !file_.group) return std::nullopt;
+    if (state.pausing()) {
+        const std::uint64_t now_ns = state.clock().now_ns(), until_ns = state.failures.retry_at_ns();
+        return state.clock().sleep_max(until_ns - std::min(until_ns, now_ns));
+    }
+    return std::nullopt;
 }
 
 // Returns true if a drain thread is wanted.

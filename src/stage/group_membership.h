@@ -10,9 +10,11 @@
 // wait for the target; all others may.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "group/group.h"
@@ -42,8 +44,9 @@ class GroupMembership {
     // ---- the drainer's --------------------------------------------------------------------------
 
     // Takes in the records that others appended, and wakes the drain if that pays. With `room_wanted` a participant
-    // waits for room, and everything has to go, held bytes at last.
-    void poll(bool room_wanted);
+    // waits for room, and everything has to go, held bytes at last. Returns the time until the next call, if the drain
+    // pauses, or has work that no thread carries out.
+    std::optional<std::chrono::milliseconds> poll(bool room_wanted);
     // Every process has made its part of a collective write.
     void collective_write_done();
 
@@ -68,6 +71,7 @@ class GroupMembership {
 
   private:
     [[nodiscard]] bool find_work(bool room_wanted) REQUIRES(file_.mutex());
+    [[nodiscard]] std::optional<std::chrono::milliseconds> next_poll() REQUIRES(file_.mutex());
 
     FileState& file_;
     StagingLog& log_;
