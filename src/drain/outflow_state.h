@@ -12,7 +12,7 @@
 // `Outflow` owns the state. The classes that it is made of (drain/outflow.h) share it, and so does the file. This class
 // changes several parts at once where that must happen together: opening, sharing, and failures. Invariants: a halted
 // or pausing drain has no planned write, and a halted one no pace. The first failure is reported to the listener once.
-// The listener hears of each pause, as the drain does not end it by itself. Thread-safety: `mutex`
+// Each pause is reported to the listener, as the drain does not go on by itself. Thread-safety: `mutex`
 // guards the staged bytes and all parts but the facts. It is the file's lock, and is never held across a call of the
 // target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target for its state.
 #pragma once

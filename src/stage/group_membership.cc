@@ -77,15 +77,12 @@ std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted)
     return next_poll();
 }
 
-// With several nodes, another node may wait for staged bytes while no call of this node waits for the target.
+// Another node may wait for staged bytes while no call of this node waits for the target.
 std::optional<std::chrono::milliseconds> GroupMembership::next_poll() {
-    drain::OutflowState& state = file_.outflow.state;
-    if (!file_.drains() || !file_.group) return std::nullopt;
-    if (state.pausing()) {
-        const std::uint64_t now_ns = state.clock().now_ns(), until_ns = state.failures.retry_at_ns();
-        return state.clock().sleep_max(until_ns - std::min(until_ns, now_ns));
-    }
-    return std::nullopt;
+    if (!file_.drains() || !file_.group || !file_.outflow.state.pausing()) return std::nullopt;
+    WaitClock& clock = file_.outflow.state.clock();
+    const std::uint64_t now_ns = clock.now_ns(), until_ns = file_.outflow.state.failures.retry_at_ns();
+    return clock.sleep_max(until_ns - std::min(until_ns, now_ns));
 }
 
 // Returns true if a drain thread is wanted.
@@ -129,11 +126,21 @@ bool GroupMembership::shared() const {
     return file_.group != nullptr;
 }
 
+// The drainer has nothing to ask about if it wrote nothing itself. If it asks, its client need not be this process's.
+Status GroupMembership::confirm_own_writes() {
+    const LockGuard writer(file_.writer);
+    const LockGuard lock(file_.mutex());
+    if (file_.mode != FileMode::kStaged) return Status::ok();
+    return file_.outflow.confirms.await(drain::Confirm::kClose);
+}
+
 Status GroupMembership::finish_followed(const Status& outcome) {
     const LockGuard writer(file_.writer);
+    Status confirmed;
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return outcome;
+        if (outcome) confirmed = file_.outflow.confirms.await(drain::Confirm::kClose);
         file_.follower.reset();
         if (outcome) {
             file_.log.reset();
@@ -149,7 +156,9 @@ Status GroupMembership::finish_followed(const Status& outcome) {
         file_.group.reset();
         file_.offer_target();
     }
-    return outcome && file_.durable ? file_.commits->log_given_back() : outcome;
+    if (const Status given_back = outcome && file_.durable ? file_.commits->log_given_back() : outcome; !given_back)
+        return given_back;
+    return confirmed;
 }
 
 Status GroupMembership::drain_present() {
