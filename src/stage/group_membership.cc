@@ -61,6 +61,7 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
 
 std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted) {
     bool drain_now = false;
+    std::optional<std::chrono::milliseconds> next;
     {
         const LockGuard lock(file_.mutex());
         try {
@@ -70,11 +71,11 @@ std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted)
             drain_now = file_.drains() && file_.outflow.state.planner.wants_thread();
         }
         file_.outflow.state.arrivals.announce();   // a thread may wait for incomplete records
+        next = next_poll();   // before `wake`: a thread that finds the pause not over takes nothing
     }
     if (drain_now) file_.outflow.wake();
     if (room_wanted) (void)file_.outflow.confirms.ask();
-    const LockGuard lock(file_.mutex());
-    return next_poll();
+    return next;
 }
 
 // Another node may wait for staged bytes while no call of this node waits for the target.
