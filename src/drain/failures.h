@@ -5,6 +5,7 @@
 // because a later sync does not restore bytes that it lost. Not thread-safe: the file's lock guards it. Nothing blocks.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <new>
@@ -31,6 +32,10 @@ class Failures {
         if (!retries_ || halted_ || !may_pass(failure.sys_errno()) || attempts_ == kAttemptsMax) return false;
         retry_at_ns_ = now_ns + (kPauseNs << attempts_++);
         return true;
+    }
+    // Begins a pause that is no failed attempt: memory is short.
+    void pause(std::uint64_t now_ns) noexcept {
+        if (!halted_) retry_at_ns_ = std::max(retry_at_ns_, now_ns + kPauseNs);
     }
     [[nodiscard]] bool pausing(std::uint64_t now_ns) noexcept {
         if (retry_at_ns_ != 0 && now_ns >= retry_at_ns_) retry_at_ns_ = 0;

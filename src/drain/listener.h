@@ -48,6 +48,8 @@ class DrainListener {
     virtual void error_kept(int sys_errno) noexcept = 0;
     // All bytes that had failed have reached the target.
     virtual void made_good() noexcept = 0;
+    // The drain pauses, after a failed attempt or without memory. No event ends the pause: to go on, wake the drain.
+    virtual void paused() noexcept = 0;
     // The drain has halted until the file is closed.
     virtual void halted(const Status& failure) noexcept = 0;
     virtual void pace_changed() noexcept = 0;

@@ -50,8 +50,9 @@ void OutflowState::share(group::RecordOrder& order, std::size_t processes, bool 
 
 void OutflowState::fail(const Status& failure) {
     resend(failure);
-    if (failures.retry(failure, clock().now_ns())) planner.drop_planned();
-    else halt(failure);
+    if (!failures.retry(failure, clock().now_ns())) return halt(failure);
+    planner.drop_planned();
+    listener.paused();
 }
 
 void OutflowState::halt(const Status& failure) {
@@ -61,6 +62,13 @@ void OutflowState::halt(const Status& failure) {
     publish_pace();
     listener.halted(failure);
     keep(failure);
+}
+
+void OutflowState::starve() noexcept {
+    planner.drop_planned();   // a bypassing write would wait for them
+    if (!planner.shared() || failures.halted()) return;
+    failures.pause(clock().now_ns());
+    listener.paused();
 }
 
 void OutflowState::keep(const Status& failure) {

@@ -11,7 +11,8 @@
 //
 // `Outflow` owns the state. The classes that it is made of (drain/outflow.h) share it, and so does the file. This class
 // changes several parts at once where that must happen together: opening, sharing, and failures. Invariants: a halted
-// drain has no planned write and no pace. The first failure is reported to the listener once. Thread-safety: `mutex`
+// or pausing drain has no planned write, and a halted one no pace. The first failure is reported to the listener once.
+// Each pause is reported to the listener, as the drain does not go on by itself. Thread-safety: `mutex`
 // guards the staged bytes and all parts but the facts. It is the file's lock, and is never held across a call of the
 // target. The caller of a function holds it. Nothing blocks, except `open`, which asks the target for its state.
 #pragma once
@@ -56,6 +57,9 @@ class OutflowState {
     // A background write or change of size has failed: pauses before another attempt, or halts.
     void fail(const Status& failure) REQUIRES(mutex);
     void halt(const Status& failure) REQUIRES(mutex);
+    // A drain thread lacks memory to take work. If other processes may wait for the bytes, the drain pauses, and tries
+    // again. The drain of a file without a group goes on with its next call.
+    void starve() noexcept REQUIRES(mutex);
     // A target write could not read these bytes of the log. All others go on.
     void lose(const std::vector<ByteRange>& unreadable, const Status& fault) REQUIRES(mutex);
     // After a failure of a target that reports failures late: earlier bytes may be lost, so all sent bytes are ready

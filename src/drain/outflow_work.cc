@@ -180,7 +180,12 @@ WorkSource::Taken Outflow::take() {
     bool nothing_left;
     {
         const LockGuard lock(state.mutex);
-        taken = take_next();
+        try {
+            taken = take_next();
+        } catch (const std::bad_alloc&) {
+            state.starve();
+            throw;
+        }
         nothing_left = !taken.work && state.queue.idle();
     }
     if (nothing_left) {

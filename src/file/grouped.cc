@@ -100,7 +100,8 @@ Status Grouped::share_board(const Node& node, Result<group::Board>& board) {
     FOREBAY_TRY(group_->lost());
     if (!drains_) return Status::ok();
     return group_->listen([file = std::weak_ptr(state_.file)](bool room_wanted) {
-        if (const auto alive = file.lock()) alive->membership().poll(room_wanted);
+        const auto alive = file.lock();
+        return alive ? alive->membership().poll(room_wanted) : std::nullopt;
     });
 }
 
@@ -171,7 +172,10 @@ Status Grouped::end_part(const Status& whole, Status committed) {
         mine = state_.engine->detach(state_.file, true);
         group_->ending().finished();
     } else {
-        mine = attempt([&] { return group_->ending().wait_until_finished(); });
+        mine = attempt([&]() -> Status {
+            FOREBAY_TRY(group_->ending().wait_until_finished());
+            return state_.file->membership().confirm_own_writes();
+        });
     }
     state_.end_claim();   // any member's return lets other programs open the file
     return agree(mine ? committed : mine);

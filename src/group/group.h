@@ -7,14 +7,19 @@
 //   release()   for the drainer: the free segments of all logs, and the syncs that make them safe to free
 //   target()    facts about the target that the participants share: commits, pace, failures
 //   ending()    the end of the file
-// The drainer also has a listener thread. The thread sleeps on the board's doorbell in the kernel, and then calls the
-// file's `poll`. Ownership: the group owns the board and the followers. Thread-safety: call `add_log` before any other
-// call, and `listen` and `stop_listening` from one thread. The headers of these five objects document the rest.
+// The drainer also has a listener thread. The thread sleeps in the kernel, and then calls the file's `poll`. It wakes
+// by the board's doorbell, by `call_listener`, or at the time that the last `poll` gave. Invariant: the listener sleeps
+// without a limit only if an event ends each wait of the drain. It checks the lives of the participants while the drain
+// waits for a drawn number, and `poll` tells it when the next attempt of a drain is due. Ownership: the group owns the
+// board and the followers. Thread-safety: call `add_log` before any other call, and `listen` and `stop_listening` from
+// one thread. The headers of these five objects document the rest.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -40,9 +45,13 @@ class Group {
 
     // Adds the log of the next participant. `pool` is the file of its segments; null if this process does not read it.
     void add_log(std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
-    // Starts the drainer's listener, whose thread calls `poll(room_wanted)`. kUnavailable: the thread did not start.
-    [[nodiscard]] Status listen(std::function<void(bool room_wanted)> poll);
+    // Returns the longest time until the next call; none: an event announces all that there will be to do.
+    using Poll = std::function<std::optional<std::chrono::milliseconds>(bool room_wanted)>;
+    // Starts the drainer's listener, whose thread calls `poll`. kUnavailable: the thread did not start.
+    [[nodiscard]] Status listen(Poll poll);
     void stop_listening() noexcept;
+    // Has the listener of this process, if there is one, call `poll` now. Any thread may call it. Does not block.
+    void call_listener() noexcept { io::raise_and_wake(calls_); }
 
     [[nodiscard]] RecordOrder& order() noexcept { return order_; }
     [[nodiscard]] OwnLog& log() noexcept { return log_; }
@@ -62,7 +71,7 @@ class Group {
     [[nodiscard]] Exposed& exposed() const noexcept { return participants_.header().exposed; }
 
   private:
-    void serve(const std::stop_token& stop, const std::function<void(bool)>& poll);
+    void serve(const std::stop_token& stop, const Poll& poll);
 
     Participants participants_;
     LogFollowers logs_;
@@ -71,8 +80,8 @@ class Group {
     LogRelease release_{participants_, logs_, order_};
     SharedTarget target_{participants_};
     Ending ending_{participants_};
-    io::SharedWord ends_{0};   // raised to end the listener
-    std::jthread listener_;    // last member: ends first
+    io::SharedWord calls_{0};   // raised to wake the listener from this process
+    std::jthread listener_;     // last member: ends first
 };
 
 }   // namespace forebay::group

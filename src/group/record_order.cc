@@ -46,12 +46,16 @@ void RecordOrder::forget_numbers_of_the_dead() noexcept {
 }
 
 void RecordOrder::await_complete() noexcept {
-    BoardHeader& header = participants_.header();
-    header.bell.awaited.store(Awaited::kRecords);
-    if (!others_stopped_ && visible_below() <= complete_below_) return;
-    completeness_awaited_ = true;
-    header.bell.awaited.store(Awaited::kArrived);
-    io::raise_and_wake(header.bell.doorbell);
+    Bell& bell = participants_.header().bell;
+    const bool awaited_before = bell.awaited.exchange(Awaited::kRecords) == Awaited::kRecords;
+    if (others_stopped_ || visible_below() > complete_below_) {
+        completeness_awaited_ = true;
+        bell.awaited.store(Awaited::kArrived);
+        io::raise_and_wake(bell.doorbell);
+    } else if (!awaited_before && bell.listening.exchange(0) != 0) {
+        // The listener may sleep without a limit. From now on it has to see if a process dies with a drawn number.
+        io::raise_and_wake(bell.doorbell);
+    }
 }
 
 // Reads all logs so that no record before a marker is missing. Returns false if the caller must restart.

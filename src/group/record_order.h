@@ -35,6 +35,7 @@ class RecordOrder {
     // The drainer has followed every record with a lower number and may drain it. All other records are newer.
     [[nodiscard]] std::uint64_t complete_below() const noexcept { return complete_below_; }
     // Has the drainer's doorbell ring once more records are complete. Call it when only incomplete records remain.
+    // Until then the listener checks whether the processes with a drawn number live.
     void await_complete() noexcept;
     // Returns true if the doorbell rang for `await_complete` since `followed`. The doorbell rings again unless the
     // caller takes in the records that `find` finds.

@@ -69,6 +69,13 @@ void DrainedFile::made_good() noexcept {
     file_.context.count_made_good();
 }
 
+// The listener learns the end of the pause from `GroupMembership::poll`. A file without a group needs the target for no
+// other process: its next write, or a call that waits for the target, wakes the drain.
+void DrainedFile::paused() noexcept {
+    file_.mutex().assert_held();
+    if (file_.group) file_.group->call_listener();
+}
+
 void DrainedFile::halted(const Status& failure) noexcept {
     file_.mutex().assert_held();
     if (!file_.group) return;

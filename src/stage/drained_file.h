@@ -38,6 +38,7 @@ class DrainedFile final : public drain::DrainListener {
     void lost() noexcept override;
     void error_kept(int sys_errno) noexcept override;
     void made_good() noexcept override;
+    void paused() noexcept override;
     void halted(const Status& failure) noexcept override;
     void pace_changed() noexcept override;
     void progressed() noexcept override;

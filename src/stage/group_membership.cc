@@ -59,19 +59,31 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
     return file_.commits->sync_own_log();
 }
 
-void GroupMembership::poll(bool room_wanted) {
+std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted) {
     bool drain_now = false;
+    std::optional<std::chrono::milliseconds> next;
     {
         const LockGuard lock(file_.mutex());
         try {
             drain_now = find_work(room_wanted);
         } catch (const std::bad_alloc&) {
             // Nothing is lost: the next call finds the records again.
+            drain_now = file_.drains() && file_.outflow.state.planner.wants_thread();
         }
         file_.outflow.state.arrivals.announce();   // a thread may wait for incomplete records
+        next = next_poll();   // before `wake`: a thread that finds the pause not over takes nothing
     }
     if (drain_now) file_.outflow.wake();
     if (room_wanted) (void)file_.outflow.confirms.ask();
+    return next;
+}
+
+// Another node may wait for staged bytes while no call of this node waits for the target.
+std::optional<std::chrono::milliseconds> GroupMembership::next_poll() {
+    if (!file_.drains() || !file_.group || !file_.outflow.state.pausing()) return std::nullopt;
+    WaitClock& clock = file_.outflow.state.clock();
+    const std::uint64_t now_ns = clock.now_ns(), until_ns = file_.outflow.state.failures.retry_at_ns();
+    return clock.sleep_max(until_ns - std::min(until_ns, now_ns));
 }
 
 // Returns true if a drain thread is wanted.
@@ -115,11 +127,21 @@ bool GroupMembership::shared() const {
     return file_.group != nullptr;
 }
 
+// The drainer has nothing to ask about if it wrote nothing itself. If it asks, its client need not be this process's.
+Status GroupMembership::confirm_own_writes() {
+    const LockGuard writer(file_.writer);
+    const LockGuard lock(file_.mutex());
+    if (file_.mode != FileMode::kStaged) return Status::ok();
+    return file_.outflow.confirms.await(drain::Confirm::kClose);
+}
+
 Status GroupMembership::finish_followed(const Status& outcome) {
     const LockGuard writer(file_.writer);
+    Status confirmed;
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return outcome;
+        if (outcome) confirmed = file_.outflow.confirms.await(drain::Confirm::kClose);
         file_.follower.reset();
         if (outcome) {
             file_.log.reset();
@@ -135,7 +157,9 @@ Status GroupMembership::finish_followed(const Status& outcome) {
         file_.group.reset();
         file_.offer_target();
     }
-    return outcome && file_.durable ? file_.commits->log_given_back() : outcome;
+    if (const Status given_back = outcome && file_.durable ? file_.commits->log_given_back() : outcome; !given_back)
+        return given_back;
+    return confirmed;
 }
 
 Status GroupMembership::drain_present() {

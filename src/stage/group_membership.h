@@ -4,15 +4,18 @@
 // `finish`. A follower writes to the target itself in three cases only. It does so beyond the committed end, where
 // nothing has ever been staged (`group::SharedTarget::first_unstaged`). With several nodes, it writes bytes that other
 // nodes have to find at once. It writes everything once the drainer has failed with on_error=through. The drainer may
-// not know of such a write when it makes the target longer, so it never cuts the target then. `StagedFile` owns this,
-// which refers to the state and to the log of the file. Every call takes the locks that it needs. The group's doorbell
-// thread calls `poll` only; all other calls come from the program's thread. `poll` and `collective_write_done` do not
-// wait for the target; all others may.
+// not know of such a write when it makes the target longer, so it never cuts the target then. Invariant: each process
+// asks the target about its own writes before its close succeeds, as no log has their bytes (drain/target_calls.h).
+// `StagedFile` owns this, which refers to the state and to the log of the file. Every call takes the locks that it
+// needs. The group's doorbell thread calls `poll` only; all other calls come from the program's thread. `poll` and
+// `collective_write_done` do not wait for the target; all others may.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "group/group.h"
@@ -42,8 +45,9 @@ class GroupMembership {
     // ---- the drainer's --------------------------------------------------------------------------
 
     // Takes in the records that others appended, and wakes the drain if that pays. With `room_wanted` a participant
-    // waits for room, and everything has to go, held bytes at last.
-    void poll(bool room_wanted);
+    // waits for room, and everything has to go, held bytes at last. Returns the time until the next call, if the drain
+    // pauses: it goes on by that call.
+    std::optional<std::chrono::milliseconds> poll(bool room_wanted);
     // Every process has made its part of a collective write.
     void collective_write_done();
 
@@ -61,13 +65,19 @@ class GroupMembership {
 
     // ---- a follower's end -----------------------------------------------------------------------
 
-    // The drainer has finished. Gives the log back, or after a failure leaves it. Returns `outcome`, or its own error.
+    // The drainer has finished. Asks a target that reports late whether it has lost bytes that this process wrote
+    // beside the drainer. Call this before the members agree on the outcome of a close. Waits for the target, with
+    // patience.
+    Status confirm_own_writes();
+    // The drainer has finished. Confirms as above. Gives the log back, or after a failure of the drainer leaves it.
+    // Returns `outcome`, or its own error.
     Status finish_followed(const Status& outcome);
     // The drainer has stepped aside for this reason: writes go to the target from now on.
     Status bypass_log(ledger::AsideReason reason);
 
   private:
     [[nodiscard]] bool find_work(bool room_wanted) REQUIRES(file_.mutex());
+    [[nodiscard]] std::optional<std::chrono::milliseconds> next_poll() REQUIRES(file_.mutex());
 
     FileState& file_;
     StagingLog& log_;

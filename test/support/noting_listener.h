@@ -38,6 +38,7 @@ class NotingListener final : public drain::DrainListener {
     void lost() noexcept override {}
     void error_kept(int sys_errno) noexcept override { error_ = sys_errno; }
     void made_good() noexcept override { error_ = 0; }
+    void paused() noexcept override { ++pauses_; }
     void halted(const Status&) noexcept override { halted_ = true; }
     void pace_changed() noexcept override {}
     void progressed() noexcept override {}
@@ -57,7 +58,7 @@ class NotingListener final : public drain::DrainListener {
     bool given_up_ = false, halted_ = false;
     bool keeps_sent_ = false;   // as for a target that reports failures late
     std::uint64_t logical_size_ = std::uint64_t{3} << 20, committed_size_ = 0;
-    int error_ = 0;
+    int error_ = 0, pauses_ = 0;
     std::vector<ByteRange> written_;
     std::vector<log::TargetState> noted_;
 

@@ -220,7 +220,8 @@ class Participants {
     // Starts the drainer's listener.
     void listen() {
         EXPECT_TRUE(groups_[0]->listen([file = std::weak_ptr(files_[0])](bool room_wanted) {
-            if (const auto alive = file.lock()) alive->membership().poll(room_wanted);
+            const auto alive = file.lock();
+            return alive ? alive->membership().poll(room_wanted) : std::nullopt;
         }));
     }
     void listen_no_more() {

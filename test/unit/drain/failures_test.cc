@@ -32,6 +32,19 @@ TEST(Failures, a_failure_is_final_without_the_option_or_if_it_cannot_pass_or_aft
     EXPECT_FALSE(again.retry(failure_with(ENOSPC), 0));
 }
 
+TEST(Failures, a_pause_without_memory_counts_as_no_attempt) {
+    Failures failures(true);
+    for (std::uint64_t now_ns = 1000, i = 0; i < 20; ++i) {
+        failures.pause(now_ns);
+        EXPECT_TRUE(failures.pausing(now_ns));
+        EXPECT_FALSE(failures.pausing(now_ns = failures.retry_at_ns()));
+    }
+    EXPECT_TRUE(failures.retry(failure_with(EIO), 1000));
+    failures.halt();
+    failures.pause(1000);
+    EXPECT_FALSE(failures.pausing(1000)) << "a halted drain is in no pause";
+}
+
 TEST(Failures, a_halted_drain_is_in_no_pause_and_a_closing_attempt_begins_anew) {
     Failures failures(/*retries=*/true);
     ASSERT_TRUE(failures.retry(failure_with(EIO), 1000));

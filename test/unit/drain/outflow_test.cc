@@ -27,8 +27,13 @@ constexpr std::uint64_t kSegment = std::uint64_t{1} << 20;
 
 class OutflowTest : public ::testing::Test {
   protected:
-    OutflowTest()
-        : directory_(io::make_memory_directory("area")),
+    explicit OutflowTest(OnError on_error = OnError::kFail)
+        : options_([on_error] {
+              Options options;
+              options.on_error = on_error;
+              return options;
+          }()),
+          directory_(io::make_memory_directory("area")),
           pool_(std::move(directory_->open_file("log", io::OpenMode::kCreateNew)).value(),
                 log::PoolLimits{16 * kSegment, kSegment, 0}, {42, 4711, {}}),
           log_(pool_, 5, {1, 2, "/scratch/run.h5"}, false),
@@ -67,7 +72,7 @@ class OutflowTest : public ::testing::Test {
         return outflow_.drain();
     }
 
-    const Options options_{};
+    const Options options_;
     std::unique_ptr<Scheduler> scheduler_ = std::make_unique<Scheduler>(1);
     Progress progress_{std::make_shared<WaitClock>()};
     const std::string path_ = "/parallel/run.h5";
@@ -215,6 +220,21 @@ TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
         EXPECT_TRUE(outflow_.state.facts.unsynced());
     }
     drainer.join();
+}
+
+class RetryingOutflowTest : public OutflowTest {
+  protected:
+    RetryingOutflowTest() : OutflowTest(OnError::kRetry) {}
+};
+
+TEST_F(RetryingOutflowTest, the_listener_hears_of_each_pause) {
+    stage(0, 1000, 'a');
+    faults_->fail(io::Operation::kWrite, 1, 2, EIO);
+    ASSERT_TRUE(drain());
+    EXPECT_EQ(faults_->fired(), 2u);
+    EXPECT_EQ(listener_.pauses_, 2);
+    EXPECT_FALSE(listener_.halted_);
+    EXPECT_EQ(read(0, 1000), std::string(1000, 'a'));
 }
 
 // A target that reports failures late.

@@ -87,9 +87,13 @@ TEST_F(LateParticipants, fail_each_flush_after_the_loss_of_bytes_that_bypassed_t
     EXPECT_FALSE(node_.close());
 }
 
+// The bytes that each rank stages and commits first.
+enum class First : bool { kNothing, kStagedBytes };
+
 // Rank 0 is alone on its node. Rank 1 drains for the other node, and rank 2 writes there, too.
 void with_two_nodes(const std::shared_ptr<FaultPlan>& plan_of_rank_0,
-                    const std::function<void(test::TeamMember& member, int rank, LateClient& client)>& body) {
+                    const std::function<void(test::TeamMember& member, int rank, LateClient& client)>& body,
+                    First first = First::kStagedBytes) {
     const std::shared_ptr<LateClient> clients[] = {std::make_shared<LateClient>(), std::make_shared<LateClient>()};
     test::Scratch scratch;
     test::ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
@@ -104,7 +108,9 @@ void with_two_nodes(const std::shared_ptr<FaultPlan>& plan_of_rank_0,
                                     return io::make_fault_file(std::move(late), plan_of_rank_0);
                                 });
         ASSERT_TRUE(member.opened()) << member.opened().message();
-        ASSERT_TRUE(member.write(static_cast<std::uint64_t>(rank) * 9000, bytes_of(9000, 1)));
+        if (first == First::kStagedBytes) {
+            ASSERT_TRUE(member.write(static_cast<std::uint64_t>(rank) * 9000, bytes_of(9000, 1)));
+        }
         ASSERT_TRUE(member.file().commit());
         body(member, rank, *clients[node]);
     });
@@ -140,6 +146,45 @@ TEST(LateNodes, ask_at_the_close_whether_bytes_were_lost) {
         }
         EXPECT_FALSE(member.close());
     });
+}
+
+// The drainer has written nothing, so it has nothing to ask about.
+TEST(LateNodes, ask_at_the_close_whether_bytes_were_lost_that_a_rank_wrote_beside_the_drainer) {
+    with_two_nodes(
+        std::make_shared<FaultPlan>(),
+        [](test::TeamMember& member, int rank, LateClient& client) {
+            if (rank == 2) {
+                const auto bytes = bytes_of(1000, 77);
+                const stage::StagedFile::Part part{40000, bytes};
+                ASSERT_TRUE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw));
+                client.lose();
+                ASSERT_EQ(client.losses(), 1u);
+            }
+            const Status closed = member.close();
+            EXPECT_EQ(closed.sys_errno(), EIO) << closed.message();
+            EXPECT_EQ(client.syncs(), rank == 0 ? 0u : 1u) << "only the rank that wrote asks";
+        },
+        First::kNothing);
+}
+
+// The end of a process that never closed the file, and a close behind the program, meet no other rank.
+TEST(LateNodes, ask_whether_bytes_were_lost_when_a_rank_finishes_by_itself) {
+    const auto client = std::make_shared<LateClient>();
+    Participants node(2, late_options(OnError::kFail), nullptr, {}, true,
+                      {.target = [&](std::unique_ptr<io::File> file) {
+                          return std::make_unique<LateFile>(std::move(file), client);
+                      }});
+    const auto bytes = bytes_of(1000, 77);
+    const stage::StagedFile::Part part{40000, bytes};
+    ASSERT_TRUE(node.file(1).write_bypassing({&part, 1}));
+    client->lose();
+    ASSERT_EQ(client->losses(), 1u);
+    ASSERT_TRUE(node.engine(0).detach(node.file(0).shared_from_this(), true));
+    node.group(0).ending().finished();
+    const Status finished = node.file(1).membership().finish_followed(Status::ok());
+    EXPECT_EQ(finished.sys_errno(), EIO) << finished.message();
+    EXPECT_FALSE(node.file(1).lifecycle().leaves_log()) << "the log has no byte that could be written again";
+    EXPECT_EQ(node.engine(1).detach(node.file(1).shared_from_this(), true).sys_errno(), EIO);
 }
 
 TEST(LateNodes, fail_each_flush_after_a_change_of_size_has_got_the_report) {

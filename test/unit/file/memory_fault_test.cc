@@ -3,8 +3,11 @@
 // is done, what was not done is said, and nobody waits for ever.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "support/failing_allocations.h"
 #include "support/team_files.h"
@@ -133,6 +136,39 @@ TEST_P(MemoryFaultOfParticipants, of_a_drain) {
 
 INSTANTIATE_TEST_SUITE_P(Every, MemoryFaultOfParticipants, testing::Bool(),
                          [](const auto& given) { return std::string(given.param ? "for_ever" : "once"); });
+
+// Returns once another node need not wait for staged bytes any more: they are in the target, or the drainer has failed.
+// Returns false if that takes much too long. Allocates no memory.
+bool await_clean(Participants& node) {
+    const std::atomic<std::uint64_t>& clean = node.group(0).exposed().clean;
+    for (int i = 0; i < 20'000 && clean == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return clean != 0;
+}
+
+// The memory fails once, in the listener or in the drain thread that it wakes. No later event wakes one of them.
+TEST(MemoryFaultOfNodes, keeps_no_other_node_waiting) {
+    bool hit = true;
+    long nth = 1;
+    for (; hit && nth < 200 && !testing::Test::HasFailure(); ++nth) {
+        SCOPED_TRACE(testing::Message() << "allocation " << nth);
+        Participants node(2, options(), nullptr, {}, true);
+        const Content bytes = bytes_of(9'000, 1);
+        std::atomic<bool> armed{false};
+        ASSERT_TRUE(node.group(0).listen([&, nth](bool room_wanted) {
+            if (!armed.exchange(true)) test::allocations_until_failure = nth;
+            return node.file(0).membership().poll(room_wanted);
+        }));
+        ASSERT_TRUE(node.write(1, 0, bytes));
+        const bool in_time = await_clean(node);
+        hit = test::allocations_until_failure.exchange(std::numeric_limits<long>::max()) <= 0;
+        EXPECT_TRUE(in_time);
+        const Status closed = node.close();
+        EXPECT_TRUE(closed || closed.sys_errno() == ENOMEM) << closed.message();
+        EXPECT_TRUE(same(node.target().contents(), bytes));
+    }
+    EXPECT_FALSE(hit);
+    EXPECT_GT(nth, 5);
+}
 
 }   // namespace
 }   // namespace forebay
