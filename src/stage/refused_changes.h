@@ -1,6 +1,6 @@
 // The changes of a file that HDF5 takes for made although the file refused them: writes of metadata, and a size.
-// The file is *whole* while there are none: it has the last bytes that HDF5 wrote at each place. A commit of a file that
-// is not whole would be a state that never existed, so it must fail, and the last commit stays.
+// The file is *whole* while there are none: it has the last bytes that HDF5 wrote at each place. A commit of a file
+// that is not whole would be a state that never existed, so it must fail, and the last commit stays.
 //
 // HDF5 keeps some of its refused entries dirty and writes them again at the next flush, and drops others. So no call
 // of HDF5 makes the file whole by itself. A refused range counts as made only once later writes have replaced all of

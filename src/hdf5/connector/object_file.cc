@@ -43,7 +43,7 @@ std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type) {
 }
 
 std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type) {
-    if (!is_native(object)) return nullptr;
+    if (!is_native(object) || OpenFiles::get().is_empty()) return nullptr;
     const QuietErrors quiet;
     H5VL_loc_params_t self{};
     self.obj_type = type;
@@ -58,6 +58,11 @@ std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type) {
         return nullptr;
     }
     return file != nullptr ? open_file_of(file, object.origin->under_connector) : nullptr;
+}
+
+std::shared_ptr<OpenFile> file_at(const Object& file) {
+    const bool numbered = file.origin->staged || is_native(file);   // another connector has numbers of its own
+    return numbered ? open_file_of(file.under, file.origin->under_connector) : nullptr;
 }
 
 std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type) {

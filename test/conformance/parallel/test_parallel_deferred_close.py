@@ -6,6 +6,7 @@ ranks do what they say.
 
 import functools
 import os
+import threading
 
 import pytest
 from connector_environment import native, statistics
@@ -58,12 +59,12 @@ if first:
 class Ranks(Program):
     """Ranks that do what rank 0 is told. The reply is that of all, or those of each."""
 
-    def __init__(self, folder, python, environment, nodes=1, ranks=RANKS):
+    def __init__(self, folder, python, environment, nodes=1, ranks=RANKS, per_rank=None):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ranks.py").write_text(LINES)
         words = launcher()
         preload = f"LD_PRELOAD={PROGRAMS / 'yielding_progress.so'}"
-        for at, more in enumerate(node_names(ranks, nodes)):
+        for at, more in enumerate(per_rank or node_names(ranks, nodes)):
             settings = [f"{name}={value}" for name, value in more.items()]
             words += [":"] if at > 0 else []
             words += ["-n", "1", "env", preload, *settings, str(python), "ranks.py"]
@@ -159,6 +160,28 @@ def test_opening_the_file_again_waits(tmp_path, target, start, opens):
     assert ranks.reply() == "ok True"
     ranks.end()
     assert closes(tmp_path) == (RANKS, {})
+
+
+def test_an_open_fails_on_all_ranks_if_one_waits_in_vain_for_the_close_of_another_program(
+    tmp_path, target, mpi_python
+):
+    """Rank 0 sees in its staging area that the file is being closed. Rank 1 has another area, and sees nothing."""
+    opens = f"h5py.File({X!r}, 'r+', driver='mpio', comm=world).close()"
+    with Program(tmp_path, variables(tmp_path)) as serial:
+        serial.must(f"write({X!r}).close()")  # and the target hangs
+        elsewhere = {"HDF5_VOL_CONNECTOR": variables(tmp_path / "elsewhere", "patience=1")["HDF5_VOL_CONNECTOR"]}
+        environment = variables(tmp_path, "patience=1")
+        with Ranks(tmp_path, mpi_python, environment, per_rank=[{}, elsewhere]) as ranks:
+            watch = threading.Timer(60, ranks.process.terminate)
+            watch.start()
+            ranks.begin(opens)
+            reply = ranks.reply()
+            watch.cancel()
+            assert "ok" not in reply.split() and "being closed" in reply, reply
+            target.go()
+            ranks.must(opens)
+            ranks.end()
+        serial.end()
 
 
 @pytest.mark.parametrize("mode", ["r+", "w"])
