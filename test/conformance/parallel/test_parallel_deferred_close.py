@@ -4,6 +4,7 @@ The target is a slowfs mount that is stopped: what is closed then has not draine
 ranks do what they say.
 """
 
+import errno
 import functools
 import os
 import threading
@@ -162,26 +163,25 @@ def test_opening_the_file_again_waits(tmp_path, target, start, opens):
     assert closes(tmp_path) == (RANKS, {})
 
 
-def test_an_open_fails_on_all_ranks_if_one_waits_in_vain_for_the_close_of_another_program(
-    tmp_path, target, mpi_python
+@pytest.mark.parametrize("unable", range(RANKS))
+@pytest.mark.parametrize("mode", ["r+", "r"])
+def test_an_open_fails_on_all_ranks_if_one_cannot_tell_whether_the_file_is_being_closed(
+    tmp_path, mpi_python, mode, unable
 ):
-    """Rank 0 sees in its staging area that the file is being closed. Rank 1 has another area, and sees nothing."""
-    opens = f"h5py.File({X!r}, 'r+', driver='mpio', comm=world).close()"
-    with Program(tmp_path, variables(tmp_path)) as serial:
-        serial.must(f"write({X!r}).close()")  # and the target hangs
-        elsewhere = {"HDF5_VOL_CONNECTOR": variables(tmp_path / "elsewhere", "patience=1")["HDF5_VOL_CONNECTOR"]}
-        environment = variables(tmp_path, "patience=1")
-        with Ranks(tmp_path, mpi_python, environment, per_rank=[{}, elsewhere]) as ranks:
-            watch = threading.Timer(60, ranks.process.terminate)
-            watch.start()
-            ranks.begin(opens)
-            reply = ranks.reply()
-            watch.cancel()
-            assert "ok" not in reply.split() and "being closed" in reply, reply
-            target.go()
-            ranks.must(opens)
-            ranks.end()
-        serial.end()
+    opens = f"h5py.File('x.h5', {mode!r}, driver='mpio', comm=world).close()"
+    per_rank = [{} for _ in range(RANKS)]
+    libraries = f"{PROGRAMS / 'failing_calls.so'}:{PROGRAMS / 'yielding_progress.so'}"
+    per_rank[unable] = {"LD_PRELOAD": libraries, "FAILING_PATH": "/closing", "FAILING_ERRNO": str(errno.EIO)}
+    with Ranks(tmp_path, mpi_python, variables(tmp_path, ""), per_rank=per_rank) as ranks:
+        watch = threading.Timer(60, ranks.process.terminate)
+        watch.start()
+        ranks.must("write('x.h5').close()", f"os.environ.update(FAILING_CALLS='opendir' * (world.rank == {unable}))")
+        reply = ranks.do(opens)
+        assert "/closing" in reply and "Input/output error" in reply, reply
+        assert all(not one.startswith("ok") for one in reply.split(" | ")), reply
+        ranks.must("os.environ.pop('FAILING_CALLS') and None", opens, "content('x.h5')")
+        watch.cancel()
+        ranks.end()
 
 
 @pytest.mark.parametrize("mode", ["r+", "w"])
