@@ -25,6 +25,23 @@ class RangeUnion {
     void add(const RangeUnion& other) {
         for (const auto& [begin, end] : other.ranges_) add({begin, end});
     }
+    // Changes nothing if it throws.
+    void remove(ByteRange range) {
+        if (range.empty()) return;
+        auto at = ranges_.upper_bound(range.begin);
+        if (at != ranges_.begin() && std::prev(at)->second > range.begin) --at;
+        while (at != ranges_.end() && at->first < range.end) {
+            const ByteRange old{at->first, at->second};
+            if (old.end > range.end) ranges_.emplace(range.end, old.end);   // before any change, as it needs memory
+            if (old.begin >= range.begin) {
+                at = ranges_.erase(at);
+                if (old.end > range.end) break;
+                continue;
+            }
+            at->second = range.begin;
+            ++at;
+        }
+    }
     void clear() noexcept { ranges_.clear(); }
     [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
 

@@ -16,6 +16,7 @@ class ForwardedFile final : public ProgramFile {
     }
     Status read(std::span<const ReadPart> parts) override { return file_->read(parts); }
     Status truncate(std::uint64_t size) override { return writing_->truncate(size); }
+    void withhold(const Status& why) noexcept override { writing_->withhold(why); }
     Status commit() override { return writing_->commit(); }
     // The server decides when the bytes drain.
     Status await_drained() override { return file_->drain(stage::DrainScope::kReady); }

@@ -1,6 +1,7 @@
 // A file that this process writes or reads alone, or that ranks read together.
 #pragma once
 
+#include "base/attempt.h"
 #include "file/program_file.h"
 
 namespace forebay::file {
@@ -16,6 +17,7 @@ class LocalFile : public ProgramFile {
     }
     Status read(std::span<const ReadPart> parts) override { return file_->read(parts); }
     Status truncate(std::uint64_t size) override { return file_->truncate(size); }
+    void withhold(const Status& why) noexcept override { file_->lifecycle().withhold(copy_of(why, "a write failed")); }
     Status commit() override { return writable_ ? file_->commit() : Status::ok(); }
     Status await_drained() override { return file_->drain(stage::DrainScope::kReady); }
     Status step_aside(ledger::AsideReason reason) override { return file_->lifecycle().step_aside(reason); }

@@ -32,6 +32,9 @@ class ProgramFile {
     virtual Status read(std::span<const ReadPart> parts) = 0;
     // Sets the size that the program sees. Collective.
     virtual Status truncate(std::uint64_t size) = 0;
+    // While `why` is a failure, a staged file stays at its last commit (Lifecycle::withhold). Ok takes that back, but
+    // not for a SharedFile. Not collective.
+    virtual void withhold(const Status& why) noexcept = 0;
     // Makes one consistent state of all earlier writes (H5Fflush). Collective.
     virtual Status commit() = 0;
     // Blocks until every byte that may drain is in the target.

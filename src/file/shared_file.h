@@ -46,6 +46,9 @@ class SharedFile final : public ProgramFile {
     // A failure that the others do not know of, such as that of a `write`. The next commit or close reports it on all
     // members, once; a failed write of metadata is reported by each of them, as HDF5 does not write them again.
     void defer_error(Status failure, stage::ByteClass of) noexcept;
+    void withhold(const Status& why) noexcept override {
+        if (!why) defer_error(copy_of(why, "a write failed"), stage::ByteClass::kMetadata);
+    }
     Status read(std::span<const ReadPart> parts) override { return sharing_->read(parts); }
     // On return this node's staged bytes are in the file; those of other nodes are after a commit, as in MPI. Counted.
     Status expose_offsets() override { return sharing_->expose_offsets(); }

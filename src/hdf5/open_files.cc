@@ -35,6 +35,11 @@ std::shared_ptr<OpenFile> OpenFiles::only() {
     return files_.size() == 1 ? files_.begin()->second : nullptr;
 }
 
+bool OpenFiles::is_empty() {
+    const std::lock_guard lock(mutex_);
+    return files_.empty();
+}
+
 std::shared_ptr<OpenFile> OpenFiles::only(const std::string& name) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<OpenFile> found;

@@ -27,6 +27,7 @@ class OpenFiles {
     void remove(const H5FD_t& handle) noexcept;
     [[nodiscard]] std::shared_ptr<OpenFile> find(unsigned long number);
     [[nodiscard]] std::shared_ptr<OpenFile> only();
+    [[nodiscard]] bool is_empty();
     [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
 
     [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }

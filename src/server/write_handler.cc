@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/attempt.h"
+
 namespace forebay::server {
 
 using wire::Type;
@@ -44,7 +46,7 @@ Status WriteHandler::change(const wire::Connection::Frame& request) {
         const Writers::Request running(file_->writers(), connection_, request.header.request);
         if (request.header.type == Type::kTruncate) {
             const auto size = wire::parse_size_of(request.payload);
-            outcome = size ? file_->file().truncate(size.value()) : size.status();
+            outcome = size ? withholding(file_->file().truncate(size.value())) : size.status();
         } else {
             const auto message = transfer_.parse_write(request);
             outcome = message ? write(message.value()) : message.status();
@@ -53,6 +55,12 @@ Status WriteHandler::change(const wire::Connection::Frame& request) {
     if (outcome.code() == Code::kCorrupt) return outcome;
     if (!outcome) file_->fail(outcome);
     return answer(connection_, request, outcome);
+}
+
+// Without the change the file lacks what later metadata refer to. So the close commits nothing either.
+Status WriteHandler::withholding(Status changed) {
+    if (!changed) file_->file().lifecycle().withhold(copy_of(changed, "a write failed"));
+    return changed;
 }
 
 // Writes the parts in order, because later parts are newer. Each run of one class is one call.
@@ -69,7 +77,8 @@ Status WriteHandler::write(const wire::Write& message) {
         }
         const auto of_class = byte_class == wire::Class::kMetadata ? stage::ByteClass::kMetadata
                                                                    : stage::ByteClass::kRaw;
-        FOREBAY_TRY(file_->file().write(parts, of_class));
+        const Status written = file_->file().write(parts, of_class);
+        if (!written) return of_class == stage::ByteClass::kMetadata ? withholding(written) : written;
     }
     return Status::ok();
 }

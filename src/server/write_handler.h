@@ -31,6 +31,7 @@ class WriteHandler final : public SessionHandler {
   private:
     [[nodiscard]] Status change(const wire::Connection::Frame& request);
     [[nodiscard]] Status write(const wire::Write& message);
+    [[nodiscard]] Status withholding(Status changed);
     [[nodiscard]] Status control(const wire::Connection::Frame& request);
     [[nodiscard]] Result<Next> close(const wire::Connection::Frame& request);
 

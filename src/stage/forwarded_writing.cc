@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/attempt.h"
 #include "stage/counting.h"
 
 namespace forebay::stage {
@@ -43,6 +44,11 @@ void ForwardedWriting::note_size(std::uint64_t size) noexcept {
     file_.sizes.logical = size;
 }
 
+void ForwardedWriting::withhold(const Status& why) noexcept {
+    const LockGuard writer(writer_);
+    withheld_ = copy_of(why, "a write failed");
+}
+
 bool ForwardedWriting::sync_due() const noexcept {
     return file_.context.options().durability == Durability::kNode && file_.outflow.state.facts.unsynced();
 }
@@ -51,6 +57,7 @@ Status ForwardedWriting::commit() {
     if (file_.context.inherited()) return Status::ok();
     const LockGuard writer(writer_);
     const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
+    FOREBAY_TRY(withheld_);
     FOREBAY_TRY(target_->commit());
     if (file_.context.options().flush == OnFlush::kDrain) FOREBAY_TRY(target_->drain());
     return sync_due() ? file_.sync_target() : Status::ok();
@@ -67,6 +74,7 @@ Status ForwardedWriting::drain() {
 Status ForwardedWriting::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(file_.refuse_if_inherited("step aside for"));
     const LockGuard writer(writer_);
+    FOREBAY_TRY(withheld_);
     file_.count_aside(reason);
     return target_->step_aside();
 }
@@ -89,6 +97,7 @@ Status ForwardedWriting::finish_unclosed() {
 
 Status ForwardedWriting::close() {
     const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
+    if (!withheld_) target_->withhold(withheld_);
     if (Status closed = target_->close(); !closed) {
         reader_->lifecycle().fail(closed);
         return closed;

@@ -33,7 +33,9 @@ class ForwardedWriting final : public Writing {
     Status write(std::span<const Part> parts, ByteClass byte_class);
     Status truncate(std::uint64_t size);
     void note_size(std::uint64_t size) noexcept;
-    void withhold(const Status& why) noexcept { target_->withhold(why); }
+    // While `why` is a failure, commits, `step_aside` and the close fail with it, and the server commits nothing. Ok
+    // takes that back. See Lifecycle::withhold.
+    void withhold(const Status& why) noexcept;
     // Makes all earlier writes one consistent state (H5Fflush). With option flush=drain, also drains.
     Status commit();
     // Returns when all written bytes are in the file, committed or not.
@@ -54,6 +56,7 @@ class ForwardedWriting final : public Writing {
     FileState& file_;   // of the reader
     const std::shared_ptr<io::ForwardedTarget> target_;
     Mutex writer_;
+    Status withheld_ GUARDED_BY(writer_);
 };
 
 }   // namespace forebay::stage

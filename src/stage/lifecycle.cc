@@ -40,6 +40,7 @@ void Lifecycle::begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot
     log_.forget_failure();
     file_.progress.dirty = false;
     file_.progress.resize_sequence = 0;
+    withheld_ = Status::ok();
 }
 
 Status Lifecycle::read_through(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot, io::FileTraits traits,
@@ -139,6 +140,7 @@ Status Lifecycle::step_aside(ledger::AsideReason reason) {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return Status::ok();
     }
+    FOREBAY_TRY(withheld("drain"));
     FOREBAY_TRY(log_.drain_and_release());
     const LockGuard lock(file_.mutex());
     return log_.stop_staging();
@@ -210,9 +212,7 @@ Status Lifecycle::close_staged(Finish how) {
             file_.mode = FileMode::kFailed;
             file_.offer_target();
             file_.outflow.state.halt(withheld_);
-            return withheld_.with_context(fmt::format("close {}: what was written since the last flush that "
-                                                      "succeeded is incomplete, and stays in the staging log",
-                                                      file_.name.path));
+            return withheld_.with_context(why_withheld("close"));
         }
         file_.outflow.state.failures.try_again();
     }
@@ -306,6 +306,17 @@ Status Lifecycle::close_keeping_log(Status outcome) {
 void Lifecycle::withhold(Status why) noexcept {
     const LockGuard lock(file_.mutex());
     withheld_ = std::move(why);
+}
+
+std::string Lifecycle::why_withheld(const char* doing) const {
+    return fmt::format("{} {}: what was written since the last flush that succeeded is incomplete, and stays in the "
+                       "staging log",
+                       doing, file_.name.path);
+}
+
+Status Lifecycle::withheld(const char* doing) const {
+    const LockGuard lock(file_.mutex());
+    return withheld_.is_ok() ? Status::ok() : withheld_.with_context(why_withheld(doing));
 }
 
 }   // namespace forebay::stage

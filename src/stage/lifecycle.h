@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/status.h"
 #include "io/file.h"
@@ -77,8 +78,11 @@ class Lifecycle final : public Writing {
     Status finish_unclosed() override;
     // The file that a passive file is read from could not be closed: later opens for writing return `why`.
     void fail(const Status& why);
-    // The next finish fails with `why` and commits nothing: what was written since the last commit is incomplete.
+    // What was written since the last commit is incomplete. While `why` is a failure, a staged file stays at its last
+    // commit: `commit`, `step_aside` and `finish` fail with `why`, and commit and drain nothing. Ok takes that back.
     void withhold(Status why) noexcept;
+    // Returns ok, or the failure that keeps the file at its last commit. `doing` names the call.
+    [[nodiscard]] Status withheld(const char* doing) const;
 
     [[nodiscard]] bool failed() const;
     // True if giving the log back would lose bytes that are nowhere else, or if a group's last statement counts it.
@@ -102,10 +106,11 @@ class Lifecycle final : public Writing {
     Status close_keeping_log(Status outcome) REQUIRES(file_.writer, file_.mutex());
     void leave_to_others() REQUIRES(file_.mutex());
     [[nodiscard]] std::uint64_t log_mount();
+    [[nodiscard]] std::string why_withheld(const char* doing) const;
 
     FileState& file_;
     StagingLog& log_;
-    Status withheld_ GUARDED_BY(file_.mutex());   // why `finish` leaves the log as it is
+    Status withheld_ GUARDED_BY(file_.mutex());   // why the file stays at its last commit
 };
 
 }   // namespace forebay::stage

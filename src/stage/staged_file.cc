@@ -86,6 +86,7 @@ Status StagedFile::commit() {
     const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     if (file_.mode == FileMode::kBypass)
         return file_.outflow.state.facts.unsynced() ? file_.sync_target() : Status::ok();
+    FOREBAY_TRY(lifecycle_.withheld("flush"));
     FOREBAY_TRY(file_.commits->commit(false));
     const bool drains = file_.context.options().flush == OnFlush::kDrain || file_.context.deadline_presses();
     const LockGuard lock(file_.mutex());

@@ -22,10 +22,57 @@ def at(offset, size, path="x.h5"):
         return plain.read(size)
 def value(offset, path="x.h5"):
     return np.frombuffer(at(offset, 8, path), "i8").tolist()
+def unstaged_parent():
+    p = h5py.File("parent.h5", "w", driver="stdio")
+    p["link"] = h5py.ExternalLink("x.h5", "/x")
+    p.create_group("at")
+    return p
+def linked(p):
+    files, links = h5py.h5p.create(h5py.h5p.FILE_ACCESS), h5py.h5p.create(h5py.h5p.LINK_ACCESS)
+    files.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    files.set_fapl_sec2()   # HDF5 would open the file with the parent's driver
+    links.set_elink_fapl(files)
+    return h5py.Dataset(h5py.h5o.open(p.id, b"link", lapl=links))
 """
 
 # Each has staged something before it asks, and asks before it flushes.
 PROGRAMS = {
+    "offset_behind_a_link_of_an_unstaged_file": """
+f.create_dataset("x", data=np.full(20000, 7, "i8"))
+p = unstaged_parent()
+d = linked(p)
+where = d.id.get_offset()
+print(value(where), value(where + 8 * 19999))
+d[:] = 4
+print(value(where), value(where + 8 * 19999))
+""",
+    "chunk_info_behind_a_link_of_an_unstaged_file": """
+f.create_dataset("x", data=np.arange(4000).reshape(4, 1000), chunks=(1, 1000))
+other = h5py.File("other.h5", "w")
+other["y"] = np.arange(1000)
+p = unstaged_parent()
+d = linked(p)
+d.id.chunk_iter(lambda chunk: print(chunk.chunk_offset, value(chunk.byte_offset)))
+info = d.id.get_chunk_info_by_coord((3, 0))
+print(value(info.byte_offset), value(d.id.get_chunk_info(2).byte_offset))
+""",
+    "offset_behind_a_mount_of_an_unstaged_file": """
+f.create_dataset("x", data=np.full(20000, 7, "i8"))
+p = unstaged_parent()
+h5py.h5f.mount(p.id, b"at", f.id)
+where = p["at/x"].id.get_offset()
+print(value(where), value(where + 8 * 19999))
+h5py.h5f.unmount(p.id, b"at")
+""",
+    "handle_behind_a_link_of_an_unstaged_file": """
+f.create_dataset("x", data=np.full(20000, 7, "i8"))
+p = unstaged_parent()
+d = linked(p)
+handle = d.file.id.get_vfd_handle()
+content = os.pread(handle, os.fstat(handle).st_size, 0)
+where = d.id.get_offset()
+print(np.frombuffer(content[where : where + 8], "i8"))
+""",
     "offset_of_contiguous_data": """
 d = f.create_dataset("x", data=np.full(20000, 7, "i8"))
 where = d.id.get_offset()

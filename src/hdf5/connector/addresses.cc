@@ -9,6 +9,8 @@ namespace forebay::hdf5 {
 // it collectively, while a rank may be alone here. So this asks only if the name leaves a choice.
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
+    // A mount or an external link of an unstaged file may lead to a staged one. Other staged files are open besides.
+    if (!dataset.origin->staged) return file_of(dataset, H5I_DATASET);
     const bool shared = own != nullptr && own->shared != nullptr;
     if (shared && OpenFiles::get().only_shared() == own->shared) return own;
     if (auto only = OpenFiles::get().only()) return only;
@@ -61,7 +63,7 @@ herr_t dataset_optional_giving(const Object& dataset, H5VL_optional_args_t* args
         return host().H5VLdataset_optional(dataset.under, dataset.origin->under_connector, under_args, transfer,
                                            request);
     };
-    if (!dataset.origin->staged) return call(args);
+    if (!dataset.origin->staged && home_of(dataset) == nullptr) return call(args);
     if (args->op_type == H5VL_NATIVE_DATASET_CHUNK_ITER) {
         const auto& asked = static_cast<const H5VL_native_dataset_optional_args_t*>(args->args)->chunk_iter;
         if (asked.op == nullptr) return call(args);

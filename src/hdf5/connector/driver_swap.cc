@@ -240,27 +240,45 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
         // mpio opens it, and must find it whole. A rank whose text stages nothing has no engine that could recover it.
         if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
             refusal_ = recover_together(*result->offered.team, route_stages ? own.engine() : nullptr, path, writes);
+        if (refusal_) await_closed_together(*result->offered.team, path);
         if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
         else if (!own.wanted() && !aside_) aside_ = AsideReason::kDisabled;
         return false;
     }
-    const hid_t ours = Session::get().mpi_driver();
-    if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0) return false;
-    if (result->several_nodes() && result->all_consistent()) write_metadata_collectively();
-    result->offered.leads = result->leads_node();
-    result->offered.several_nodes = result->several_nodes();
-    offer_.emplace(path, std::move(result->offered));
-    return true;
+    const std::shared_ptr<file::Team> team = result->offered.team;
+    await_closed_together(*team, path, [&]() -> Status {
+        const hid_t ours = Session::get().mpi_driver();
+        if (ours < 0 || host().H5Pset_driver(list_, ours, nullptr) < 0)
+            return {Code::kUnavailable, "put forebay's MPI driver into the file access list"};
+        if (result->several_nodes() && result->all_consistent()) FOREBAY_TRY(write_metadata_collectively());
+        result->offered.leads = result->leads_node();
+        result->offered.several_nodes = result->several_nodes();
+        offer_.emplace(path, std::move(result->offered));
+        return Status::ok();
+    });
+    return refusal_.is_ok();
+}
+
+// All ranks go on to the open, or none: it is collective, and a rank that left before it would keep the others waiting.
+void UnderList::await_closed_together(file::Team& team, const char* path, const std::function<Status()>& then) {
+    refusal_ = team.agree(attempt([&]() -> Status {
+        FOREBAY_TRY(await_closed(path));
+        return then ? then() : Status::ok();
+    }));
+    closes_awaited_ = true;
+    if (!refusal_) offer_.reset();
 }
 
 // They tell which rank overwrote a piece of metadata first (undo/undo_journal.h). All ranks do this, or none.
-void UnderList::write_metadata_collectively() {
+Status UnderList::write_metadata_collectively() {
     using Get = herr_t (*)(hid_t, hbool_t*);
     const auto get = reinterpret_cast<Get>(host().find_symbol("H5Pget_coll_metadata_write"));
     const auto set = reinterpret_cast<SetCollective>(host().find_symbol(kSetCollective));
     hbool_t already = false;
-    if (get == nullptr || set == nullptr || get(list_, &already) < 0 || already) return;
-    if (set(list_, true) >= 0) origin_->metadata_made_collective = true;
+    if (get == nullptr || set == nullptr || get(list_, &already) < 0 || already) return Status::ok();
+    if (set(list_, true) < 0) return {Code::kUnavailable, "have HDF5 write metadata collectively"};
+    origin_->metadata_made_collective = true;
+    return Status::ok();
 }
 
 herr_t restore_list(hid_t file_access_list, const Origin& origin) {
@@ -289,8 +307,11 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     list_ = local_ ? copy_locally(file_access_list) : host().H5Pcopy(file_access_list);
     if (list_ < 0) return;
     if (!route.refusal.is_ok()) {
-        if (!local_) (void)ballot(list_, Vote::kRefuse);
-        refuse(function, route.refusal);
+        refuse_together(function, route.refusal);
+        return;
+    }
+    if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) {
+        refuse_together(function, {Code::kUnavailable, "put the connector beneath into the file access list"});
         return;
     }
     if (host().H5Pget_vol_id(file_access_list, &origin_->connector) < 0) origin_->connector = H5I_INVALID_HID;
@@ -302,12 +323,14 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
     else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
-    if ((!origin_->staged || origin_->mpi) && refusal_) refusal_ = await_closed(path);
-    if (!refusal_) {
-        refuse(function, refusal_);
-        return;
-    }
-    if (host().H5Pset_vol(list_, route.under_connector, route.under_info) < 0) close_list();
+    // Without a ballot the ranks have no team. Then the other ranks' open waits for a rank that fails here.
+    if (!origin_->staged && !closes_awaited_ && refusal_) refusal_ = await_closed(path);
+    if (!refusal_) refuse(function, refusal_);
+}
+
+void UnderList::refuse_together(const char* function, const Status& why) {
+    if (!local_) (void)ballot(list_, Vote::kRefuse);
+    refuse(function, why);
 }
 
 void UnderList::close_list() {

@@ -8,10 +8,12 @@
 // Blocks as stat(2), on deferred closes, and with mpio until all ranks have voted and recovered the file.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "file/team.h"
 #include "hdf5/connector/object.h"
 #include "hdf5/driver/mpi_driver.h"
 #include "hdf5/host/host.h"
@@ -42,16 +44,20 @@ class UnderList {
     void opened(void* under);
 
   private:
-    void write_metadata_collectively();
+    Status write_metadata_collectively();
     bool exchange_mpi_driver(const char* path, unsigned flags, For what);
+    // Collective. Waits for deferred closes of the file, and calls `then`. Sets `refusal_` on all ranks if one fails.
+    void await_closed_together(file::Team& team, const char* path, const std::function<Status()>& then = {});
     void refuse(const char* function, const Status& why);
+    void refuse_together(const char* function, const Status& why);   // all ranks, with mpio
     std::optional<ledger::AsideReason> choose(const Route& route, const char* path, unsigned flags) const;
 
     void close_list();
 
     const hid_t program_list_;
     hid_t list_ = H5I_INVALID_HID;
-    bool local_ = false;   // copied without the other ranks
+    bool local_ = false;            // copied without the other ranks
+    bool closes_awaited_ = false;   // by all ranks, which agree on the outcome
     std::shared_ptr<Origin> origin_;
     std::optional<ledger::AsideReason> aside_;
     Status refusal_;   // with mpio: why the open has to fail

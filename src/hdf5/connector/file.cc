@@ -3,6 +3,7 @@
 #include "hdf5/connector/driver_swap.h"
 #include "hdf5/connector/file_operations.h"
 #include "hdf5/connector/freed_space.h"
+#include "hdf5/connector/object_file.h"
 #include "hdf5/connector/operations.h"
 #include "hdf5/host/wheel_filters.h"
 #include "hdf5/identity.h"
@@ -179,7 +180,7 @@ herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, v
     return forward("file_optional", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
         const auto call = [&] { return host().H5VLfile_optional(under, connector, args, transfer, request); };
         // Finds the file by HDF5's number: the object may lie in another file than its origin.
-        const auto file = as_object(object)->origin->staged ? open_file_of(under, connector) : nullptr;
+        const auto file = file_at(*as_object(object));
         if (const auto operation = operation_of(H5VL_SUBCLS_FILE, args->op_type))
             return is_known_beneath(under, connector, H5VL_SUBCLS_FILE, args->op_type)
                        ? call()

@@ -42,6 +42,29 @@ std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type) {
     return OpenFiles::get().only(name);
 }
 
+std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type) {
+    if (!is_native(object) || OpenFiles::get().is_empty()) return nullptr;
+    const QuietErrors quiet;
+    H5VL_loc_params_t self{};
+    self.obj_type = type;
+    self.type = H5VL_OBJECT_BY_SELF;
+    void* file = nullptr;   // HDF5's own, which no reference keeps
+    H5VL_object_get_args_t args{};
+    args.op_type = H5VL_OBJECT_GET_FILE;
+    args.args.get_file.file = &file;
+    if (host().H5VLobject_get(object.under, &self, object.origin->under_connector, &args,
+                              *host().H5P_LST_DATASET_XFER_ID_g, nullptr) < 0) {
+        host().H5Eclear2(H5E_DEFAULT);
+        return nullptr;
+    }
+    return file != nullptr ? open_file_of(file, object.origin->under_connector) : nullptr;
+}
+
+std::shared_ptr<OpenFile> file_at(const Object& file) {
+    const bool numbered = file.origin->staged || is_native(file);   // another connector has numbers of its own
+    return numbered ? open_file_of(file.under, file.origin->under_connector) : nullptr;
+}
+
 std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type) {
     if (!is_native(object)) return std::nullopt;
     const QuietErrors quiet;

@@ -20,6 +20,14 @@ struct ObjectPlace {
 // opened by one name, or the file by another name before.
 [[nodiscard]] std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type);
 
+// Finds the file that holds the object. HDF5 keeps it in memory with each open object, so this reads nothing either,
+// and it is exact. Returns null if forebay's driver does not have the file, or if the connector beneath is not HDF5's
+// own.
+[[nodiscard]] std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type);
+
+// The same for a file object, which H5Iget_file_id may have made of an object behind a mount or an external link.
+[[nodiscard]] std::shared_ptr<OpenFile> file_at(const Object& file);
+
 [[nodiscard]] std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type);
 
 }   // namespace forebay::hdf5

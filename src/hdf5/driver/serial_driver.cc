@@ -264,6 +264,12 @@ herr_t driver_read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t
     });
 }
 
+// Call this after each change of `self.refused_changes`. HDF5 goes on after a refused write, and flushes and closes the
+// file, so that no call of its own keeps an incomplete state from being committed.
+void keep_whole(SerialFile& self, ProgramFile& target, bool was_whole) noexcept {
+    if (self.refused_changes.whole() != was_whole) target.withhold(self.refused_changes.why());
+}
+
 herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::size_t size_bytes, const void* buffer) {
     constexpr const char* kFunction = "driver_write";
     return guard(kFunction, [&]() -> herr_t {
@@ -273,7 +279,14 @@ herr_t driver_write(H5FD_t* file, H5FD_mem_t type, hid_t, haddr_t address, std::
         target->engine().async_requests().await_reads(target->staged(), {address, address + size_bytes});
         const ByteClass byte_class = type == H5FD_MEM_DRAW ? ByteClass::kRaw : ByteClass::kMetadata;
         const ProgramFile::Part part{address, {static_cast<const std::byte*>(buffer), size_bytes}};
-        if (const Status written = target->write({&part, 1}, byte_class); !written) {
+        const Status written = target->write({&part, 1}, byte_class);
+        const bool was_whole = self.refused_changes.whole();
+        const ByteRange range{address, address + size_bytes};
+        // The program's own call reports refused raw data, and the file's metadata do not depend on them.
+        if (written) self.refused_changes.replace(range);
+        else if (byte_class == ByteClass::kMetadata) self.refused_changes.refuse_write(range, written);
+        keep_whole(self, *target, was_whole);
+        if (!written) {
             push_transfer_error(kFunction, *self.open, written, false, address, size_bytes, buffer);
             return -1;
         }
@@ -300,13 +313,18 @@ herr_t driver_truncate(H5FD_t* file, hid_t, hbool_t) {
         SerialFile& self = self_of(file);
         ProgramFile* const target = attached(kFunction, self);
         if (target == nullptr) return -1;
-        if (self.end_allocated == self.end_of_file) return 0;
+        if (self.end_allocated == self.end_of_file && !self.refused_changes.lacks_size()) return 0;
         if (!self.open->writable) {
             push_errno(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, "unable to extend file properly", EINVAL);
             return -1;
         }
         target->engine().async_requests().await_reads(target->staged(), {self.end_allocated, kOffsetMax});
-        if (const Status truncated = target->truncate(self.end_allocated); !truncated) {
+        const Status truncated = target->truncate(self.end_allocated);
+        const bool was_whole = self.refused_changes.whole();
+        if (truncated) self.refused_changes.resize(self.end_allocated);
+        else self.refused_changes.refuse_size(truncated);
+        keep_whole(self, *target, was_whole);
+        if (!truncated) {
             if (truncated.sys_errno() == 0 || target->staged().staged())
                 push_error(kFunction, host().H5E_IO_g, host().H5E_SEEKERROR_g, truncated);
             else

@@ -11,6 +11,7 @@
 #include "hdf5/driver/driver_base.h"
 #include "hdf5/driver/open_recovery.h"
 #include "stage/engine.h"
+#include "stage/refused_changes.h"
 
 namespace forebay::hdf5 {
 
@@ -26,6 +27,7 @@ struct SerialFile : DriverFile {
     Status refused;                              // an error says why the file must not be used
     bool by_lease = false;                       // not open: a lease says what the file is
     std::shared_ptr<cache::LeasedFile> leased;   // until it is attached
+    stage::RefusedChanges refused_changes;       // while there are any, the file stays at its last commit
     bool shown = false;   // reads return the last flush of another program (wire/snapshot_file.h)
 };
 

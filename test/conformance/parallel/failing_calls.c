@@ -1,6 +1,7 @@
 /* Preloaded into one rank: some system calls fail there, as if the device failed for that rank alone.
  *
- *   FAILING_CALLS   pwrite (with pwritev), pread, fallocate (with posix_fallocate); several with '+' between them
+ *   FAILING_CALLS   pwrite (with pwritev), pread, fallocate (with posix_fallocate), opendir (open with O_DIRECTORY);
+ *                   several with '+' between them
  *   FAILING_PATH    a part of the path of the files that they fail on
  *   FAILING_ERRNO   a number
  *   FAILING_FROM    transfers that begin before this offset succeed; 0 if not set
@@ -9,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,6 +56,21 @@ EXPORTED ssize_t pread(int file, void *bytes, size_t size, off_t offset) {
 
 EXPORTED int fallocate(int file, int mode, off_t offset, off_t length) {
     return mode == 0 && is_failing("fallocate", file, offset) ? -1 : NEXT(fallocate)(file, mode, offset, length);
+}
+
+EXPORTED int open(const char *path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    const mode_t mode = va_arg(more, mode_t);
+    va_end(more);
+    const char *calls = getenv("FAILING_CALLS"), *part = getenv("FAILING_PATH");
+    if ((flags & O_DIRECTORY) != 0 && calls != NULL && part != NULL && strstr(calls, "opendir") != NULL &&
+        strstr(path, part) != NULL) {
+        atomic_fetch_add(&failed, 1);
+        errno = (int)number_of("FAILING_ERRNO");
+        return -1;
+    }
+    return NEXT(open)(path, flags, mode);
 }
 
 EXPORTED int posix_fallocate(int file, off_t offset, off_t length) {

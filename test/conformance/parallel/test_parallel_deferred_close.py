@@ -4,8 +4,10 @@ The target is a slowfs mount that is stopped: what is closed then has not draine
 ranks do what they say.
 """
 
+import errno
 import functools
 import os
+import threading
 
 import pytest
 from connector_environment import native, statistics
@@ -58,12 +60,12 @@ if first:
 class Ranks(Program):
     """Ranks that do what rank 0 is told. The reply is that of all, or those of each."""
 
-    def __init__(self, folder, python, environment, nodes=1, ranks=RANKS):
+    def __init__(self, folder, python, environment, nodes=1, ranks=RANKS, per_rank=None):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ranks.py").write_text(LINES)
         words = launcher()
         preload = f"LD_PRELOAD={PROGRAMS / 'yielding_progress.so'}"
-        for at, more in enumerate(node_names(ranks, nodes)):
+        for at, more in enumerate(per_rank or node_names(ranks, nodes)):
             settings = [f"{name}={value}" for name, value in more.items()]
             words += [":"] if at > 0 else []
             words += ["-n", "1", "env", preload, *settings, str(python), "ranks.py"]
@@ -159,6 +161,27 @@ def test_opening_the_file_again_waits(tmp_path, target, start, opens):
     assert ranks.reply() == "ok True"
     ranks.end()
     assert closes(tmp_path) == (RANKS, {})
+
+
+@pytest.mark.parametrize("unable", range(RANKS))
+@pytest.mark.parametrize("mode", ["r+", "r"])
+def test_an_open_fails_on_all_ranks_if_one_cannot_tell_whether_the_file_is_being_closed(
+    tmp_path, mpi_python, mode, unable
+):
+    opens = f"h5py.File('x.h5', {mode!r}, driver='mpio', comm=world).close()"
+    per_rank = [{} for _ in range(RANKS)]
+    libraries = f"{PROGRAMS / 'failing_calls.so'}:{PROGRAMS / 'yielding_progress.so'}"
+    per_rank[unable] = {"LD_PRELOAD": libraries, "FAILING_PATH": "/closing", "FAILING_ERRNO": str(errno.EIO)}
+    with Ranks(tmp_path, mpi_python, variables(tmp_path, ""), per_rank=per_rank) as ranks:
+        watch = threading.Timer(60, ranks.process.terminate)
+        watch.start()
+        ranks.must("write('x.h5').close()", f"os.environ.update(FAILING_CALLS='opendir' * (world.rank == {unable}))")
+        reply = ranks.do(opens)
+        assert "/closing" in reply and "Input/output error" in reply, reply
+        assert all(not one.startswith("ok") for one in reply.split(" | ")), reply
+        ranks.must("os.environ.pop('FAILING_CALLS') and None", opens, "content('x.h5')")
+        watch.cancel()
+        ranks.end()
 
 
 @pytest.mark.parametrize("mode", ["r+", "w"])
