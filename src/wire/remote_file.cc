@@ -36,7 +36,6 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     }
     // For another server: it must not empty the file again, and this client has changed the file meanwhile.
     message.empty = false;
-    message.locked = true;
     message.seen = {message.seen.born_ns, 0, 0, 0};
     remote->opened_ = std::move(message);
     return remote;
@@ -97,6 +96,7 @@ Status RemoteFile::fail_over(const Status& why) {
     Status last = why, direct;
     if (replay_.complete()) {
         last = failover_.await_server([this]() NO_THREAD_SAFETY_ANALYSIS -> Status {
+            opened_.locked = failover_.holds_lock();
             FOREBAY_TRY(connect(opened_));
             if (at_once_) FOREBAY_TRY(requests_->call(Type::kStepAside, {}, Type::kDone).status());
             return replay_.send(*requests_);
