@@ -1,9 +1,9 @@
 // The clients that write one file, for the writes to its target: it decides whether a write may begin, and reports
-// progress to the clients. Invariant: the server changes the target, also in a recovery, only while a client of the
-// file is connected, or while a lock of this server or of a client keeps other programs from the file. A team locks
-// nothing while it lives, as an MPI program; after its end the server takes the lock like that of any client.
-// Thread-safety: all calls from any thread. `wrote` may send a frame. It does so only between the beginning of a
-// request and its answer, when the session's thread sends none, and only without blocking.
+// progress to the clients. Invariant: the server changes the target only while a client of the file is
+// connected, or while it or a client has HDF5's lock of it. A recovery always needs that lock. A team locks nothing
+// while it lives, as an MPI program. After its end the server takes the lock, as for any client. Thread-safety: all
+// calls from any thread. `wrote` may send a frame. It does so only between the beginning of a request and its answer,
+// when the session's thread sends none, and only without blocking.
 #pragma once
 
 #include <chrono>
