@@ -155,9 +155,10 @@ void SharedFile::defer_error(Status failure, stage::ByteClass of) noexcept {
     if (kept.is_ok()) kept = std::move(failure);
 }
 
-Status SharedFile::agree_on_write(const Status& mine) {
-    const Status outcome = agree(mine);
-    state_.untold = Status::ok();   // all members know the failure
+Status SharedFile::agree_on_write(const Status& mine, Status earlier) {
+    Status outcome = agree(mine);
+    if (!outcome) state_.untold = Status::ok();   // all members know it
+    if (!earlier) state_.untold = std::move(earlier);
     sharing_->collective_write_done();
     return outcome;
 }

@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "base/attempt.h"
 #include "file/on_one_node.h"
 #include "file/on_several_nodes.h"
 #include "file/program_file.h"
@@ -62,8 +64,14 @@ class SharedFile final : public ProgramFile {
     // A barrier; with a failure on any member, that failure on all.
     Status meet() { return sharing_->meet(); }
     Status agree(const Status& mine) { return sharing_->agree(mine); }
-    // `agree` after a write of which all members have made a part. Their parts belong together.
-    Status agree_on_write(const Status& mine);
+    // Collective: `write` makes this member's part of one write, with `write_together`. Returns `agree` of the
+    // outcomes. Only failures of this write count as known to all; an earlier one stays for the next commit.
+    template <class Write>
+    Status write_collectively(Write&& write) {
+        Status earlier = std::exchange(state_.untold, Status::ok());
+        const Status mine = attempt(std::forward<Write>(write));
+        return agree_on_write(mine, std::move(earlier));
+    }
     // Returns true on all members if `mine` is true on any.
     Result<bool> any(bool mine);
     // After it every member sees the new size.
@@ -85,6 +93,7 @@ class SharedFile final : public ProgramFile {
 
   private:
     SharedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<Team> team);
+    Status agree_on_write(const Status& mine, Status earlier);
     Status write_part(std::span<const Part> parts, stage::ByteClass byte_class, bool together);
     Status attach(stage::OpenTarget target, std::string& warning);
     Status introduce(Result<stage::OpenTarget>&& opened, Introduction& me, std::string& warning);

@@ -27,9 +27,12 @@ struct SharedState {
     std::shared_ptr<stage::StagedFile> file;
     std::shared_ptr<io::Claim> claim;
     bool attached = false;   // to the engine
-    Status untold;           // the first failure since the last commit that only this rank knows
-    Status incomplete;       // the first failure after which the file lacks bytes for good: a failed write of
-                             // metadata, or a report of bytes that are never written again
+    // The first failure since the last commit that only this rank knows. Invariant: it stays until a commit, or the
+    // close, has passed it to `agree`. A collective call forgets only a failure of its own that it has passed to
+    // `agree`.
+    Status untold;
+    Status incomplete;   // the first failure after which the file lacks bytes for good: a failed write of
+                         // metadata, or a report of bytes that are never written again
 
     // Returns the failure that a commit or the close has to report on all ranks, and forgets `untold`.
     [[nodiscard]] Status take_deferred_error() noexcept;

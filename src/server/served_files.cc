@@ -424,10 +424,10 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     served->entered_ = true;   // nothing between may throw: an entry without an owner would stay
     if (client.socket().hung_up()) return client_gone(request.path);
     served->descriptor_ = std::move(opened.value().descriptor);
-    const bool alone = request.team.id == 0;
-    auto handed = alone ? std::make_unique<io::HandedLock>(served->descriptor_, request.identity, client.take_passed())
-                        : nullptr;
-    served->writers_ = std::make_shared<Writers>(std::move(handed), alone ? &client : nullptr);
+    // A member of a team may end before the others, and has nothing locked.
+    const int passed = request.team.id == 0 ? client.take_passed() : -1;
+    served->writers_ = std::make_shared<Writers>(std::make_unique<io::HandedLock>(served->descriptor_, request.identity,
+                                                                                  passed));
     if (!room.value()) {
         // The client may write the file itself once this server has no bytes of it.
         FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
@@ -451,10 +451,11 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     return served;
 }
 
-// The client has the file locked, or no process has. Recovery uses that lock.
+// Recovery uses the client's lock. A team and a program without locks have none, so recovery takes it, or fails.
 Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
+    auto descriptor = request.locked ? served.descriptor_ : nullptr;
     return engine.leftovers()
-        .recover_opened({served.identity_, served.path_, true, request.locked, served.descriptor_})
+        .recover_opened({served.identity_, served.path_, true, request.locked, std::move(descriptor)})
         .status();
 }
 

@@ -4,11 +4,11 @@
 // A file's sessions end in one order. The file ends (`Written::ends`) until no write of its engine to the target can be
 // in flight, however long that takes. Then the engine ends, its log becomes one of a dead process, recovery runs, and
 // the file may be opened again. Until then an open waits for `patience`, and fails. While the server still has bytes to
-// write of a file whose client is gone, it holds HDF5's lock of the file (writers.h). At any time one client writes a
-// file, or one team of clients, each member in a session of its own. Others may read its last commit meanwhile, or
-// follow its commits. Thread-safety: all calls from any thread. The sessions of a team share a ServedFile; a
-// ServedSnapshot belongs to one session. Blocking: as opening, draining and recovering the file do.
-// `ServedFile::abandon` has no bound; it blocks its session's thread, and no other file's.
+// write of a file whose clients are gone, it holds HDF5's lock of the file (writers.h). If another process has that,
+// the bytes stay in the log. At any time one client writes a file, or one team of clients, each in a session of its
+// own. Others may read its last commit meanwhile, or follow its commits. Thread-safety: all calls from any thread. The
+// sessions of a team share a ServedFile; a ServedSnapshot belongs to one session. Blocking: as opening, draining and
+// recovering the file do. `ServedFile::abandon` has no bound; it blocks its session's thread, and no other file's.
 #pragma once
 
 #include <condition_variable>

@@ -102,7 +102,7 @@ Result<SessionHandler::Next> WriteHandler::close(const wire::Connection::Frame& 
         const Writers::Request running(file_->writers(), connection_, request.header.request);
         closed = file_->close();
     }
-    if (closed) file_.reset();
+    if (closed) drop_file();
     else report_(closed.message());
     const Status sent = answer(connection_, request, closed);
     if (file_ == nullptr) return sent ? Result<Next>(Next::kEnds) : sent;
@@ -113,12 +113,17 @@ Result<SessionHandler::Next> WriteHandler::close(const wire::Connection::Frame& 
     return sent ? Result<Next>(Next::kGoesOn) : sent;
 }
 
+void WriteHandler::drop_file() noexcept {
+    client_.reset();
+    file_.reset();
+}
+
 std::string WriteHandler::end(const Status& end) {
     transfer_.end();
     if (file_ == nullptr) return describe_end(end);
     const std::string path = file_->path();
     const auto left = file_->abandon();
-    file_.reset();
+    drop_file();
     const std::string what = close_failed_ ? std::string("its client ended after a close that failed")
                                            : fmt::format("its client ended without closing it ({})", end.message());
     return fmt::format("{}: {}{}{}", path, what, left && left.value().empty() ? "" : "; ",

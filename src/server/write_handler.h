@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,8 +23,10 @@ class WriteHandler final : public SessionHandler {
   public:
     // `writes` becomes false once the server may end without waiting for this client.
     WriteHandler(std::shared_ptr<ServedFile> file, wire::Connection& connection, const Report& report,
-                 std::atomic<bool>& writes) noexcept
-        : file_(std::move(file)), connection_(connection), transfer_(connection), report_(report), writes_(writes) {}
+                 std::atomic<bool>& writes)
+        : file_(std::move(file)), connection_(connection), transfer_(connection), report_(report), writes_(writes) {
+        client_.emplace(file_->writers(), connection_);
+    }
 
     [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
     [[nodiscard]] std::string end(const Status& end) override;
@@ -35,7 +38,10 @@ class WriteHandler final : public SessionHandler {
     [[nodiscard]] Status control(const wire::Connection::Frame& request);
     [[nodiscard]] Result<Next> close(const wire::Connection::Frame& request);
 
-    std::shared_ptr<ServedFile> file_;   // null after its close
+    void drop_file() noexcept;
+
+    std::shared_ptr<ServedFile> file_;        // null after its close
+    std::optional<Writers::Client> client_;   // ends before the file
     wire::Connection& connection_;
     Transfer transfer_;
     const Report& report_;

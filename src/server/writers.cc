@@ -11,7 +11,7 @@ namespace {
 // Far below any patience of a client.
 constexpr std::chrono::seconds kTellEvery{1};
 
-Status in_use() { return {Code::kUnavailable, "the client is gone, and another process has the file locked", EBUSY}; }
+Status in_use() { return {Code::kUnavailable, "its clients are gone, and another process has it locked", EBUSY}; }
 
 }   // namespace
 
@@ -19,7 +19,8 @@ Status Writers::may_write() noexcept {
     if (lock_ == nullptr || lock_->is_passed()) return Status::ok();
     {
         const std::lock_guard lock(mutex_);
-        if (connection_ != nullptr && !connection_->socket().hung_up()) return Status::ok();
+        if (std::ranges::any_of(clients_, [](wire::Connection* client) { return !client->socket().hung_up(); }))
+            return Status::ok();
     }
     return attempt([&] { return lock_->keep() ? Status::ok() : in_use(); });
 }
@@ -27,7 +28,7 @@ Status Writers::may_write() noexcept {
 bool Writers::gone(std::chrono::milliseconds at_most) noexcept {
     {
         const std::lock_guard lock(mutex_);
-        connection_ = nullptr;
+        clients_.clear();
     }
     return lock_ == nullptr || attempt([&] { return lock_->keep(at_most) ? Status::ok() : in_use(); }).is_ok();
 }
@@ -44,6 +45,16 @@ void Writers::wrote(TimePoint now) noexcept {
         waiting.told = now;
         (void)attempt([&] { return waiting.connection->send(wire::Type::kWorking, waiting.number, {}); });
     }
+}
+
+Writers::Client::Client(Writers& writers, wire::Connection& connection) : writers_(writers), connection_(connection) {
+    const std::lock_guard lock(writers_.mutex_);
+    writers_.clients_.push_back(&connection);
+}
+
+Writers::Client::~Client() {
+    const std::lock_guard lock(writers_.mutex_);
+    std::erase(writers_.clients_, &connection_);
 }
 
 Writers::Request::Request(Writers& writers, wire::Connection& connection, std::uint64_t number) : writers_(writers) {

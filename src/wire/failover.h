@@ -3,6 +3,7 @@
 // answered, `await_server` for the patience, `recover_file` as recovery does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +30,7 @@ class Failover {
         // Returns true if a lost server's log in `log` still has bytes of the file.
         std::function<bool(const std::string& log)> left = {};
         std::weak_ptr<io::Descriptor> lock{};   // the descriptor by which the client has the file locked, or will have
+        std::shared_ptr<const std::atomic<bool>> holds_lock{};   // while it is locked for writing; null: never
     };
     explicit Failover(Setup setup) : setup_(std::move(setup)), server_(io::format_address(setup_.server)) {}
 
@@ -37,6 +39,7 @@ class Failover {
     // Calls `attempt` each time a server may have come, until it succeeds or the patience ends. Returns the last error
     // at once if a wait cannot help: a server that refuses the file will refuse it again.
     [[nodiscard]] Status await_server(const std::function<Status()>& attempt);
+    [[nodiscard]] bool holds_lock() const noexcept { return setup_.holds_lock != nullptr && *setup_.holds_lock; }
     [[nodiscard]] bool may_recover_file() const { return log_seen_ && setup_.recover_file; }
     // Brings the file to its last commit. Returns kUnsupported if the server's log cannot be reached from here.
     [[nodiscard]] Status recover_file(const Status& why);

@@ -36,7 +36,6 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     }
     // For another server: it must not empty the file again, and this client has changed the file meanwhile.
     message.empty = false;
-    message.locked = true;
     message.seen = {message.seen.born_ns, 0, 0, 0};
     remote->opened_ = std::move(message);
     return remote;
@@ -80,12 +79,22 @@ void RemoteFile::note_refused_write(const Status& why) {
     deferred_ = true;
 }
 
-// The lost server no longer has the file open. The file is at its last commit, and the writes since then follow.
+// The lost server no longer has the file open. The file is at its last commit, and the writes since then follow. The
+// recovery has removed the log, so from here on only this client has these writes.
 Status RemoteFile::go_direct(const Status& why) {
     FOREBAY_TRY(failover_.recover_file(why));
-    FOREBAY_TRY(replay_.apply(*file_));
-    replay_.commit();
     place_ = Place::kDirect;
+    return finish_replay();
+}
+
+Status RemoteFile::finish_replay() {
+    if (place_ != Place::kDirect || replay_.empty()) return Status::ok();
+    if (const Status applied = replay_.apply(*file_); !applied)
+        return applied.with_context(fmt::format(
+            "{}: the staging server {} does not answer any more, so this program writes the file; it was at its last "
+            "flush; a part of the later writes is in it. The next call repeats them",
+            name(), failover_.server()));
+    replay_.commit();
     return Status::ok();
 }
 
@@ -97,13 +106,14 @@ Status RemoteFile::fail_over(const Status& why) {
     Status last = why, direct;
     if (replay_.complete()) {
         last = failover_.await_server([this]() NO_THREAD_SAFETY_ANALYSIS -> Status {
+            opened_.locked = failover_.holds_lock();
             FOREBAY_TRY(connect(opened_));
             if (at_once_) FOREBAY_TRY(requests_->call(Type::kStepAside, {}, Type::kDone).status());
             return replay_.send(*requests_);
         });
         if (last) return Status::ok();
         direct = go_direct(last);
-        if (direct) return Status::ok();
+        if (place_ == Place::kDirect) return direct;
     }
     place_ = Place::kGone;
     const std::string& log = failover_.log();
@@ -122,7 +132,7 @@ Status RemoteFile::fail_over(const Status& why) {
 Status RemoteFile::exchange(Type type, io::Bytes payload, bool* late) {
     for (;;) {
         FOREBAY_TRY(send_batch());
-        if (place_ == Place::kDirect) return Status::ok();
+        if (place_ == Place::kDirect) return finish_replay();
         const Status answered = requests_->call(type, payload, Type::kDone, late).status();
         if (!requests_->lost()) return answered;
         FOREBAY_TRY(fail_over(answered));
@@ -132,7 +142,7 @@ Status RemoteFile::exchange(Type type, io::Bytes payload, bool* late) {
 Status RemoteFile::ask(Type type) {
     FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
-    if (place_ == Place::kClosed || place_ == Place::kDirect) return Status::ok();
+    if (place_ == Place::kClosed || place_ == Place::kDirect) return finish_replay();
     FOREBAY_TRY(usable());
     return exchange(type, {});
 }
@@ -171,6 +181,7 @@ Status RemoteFile::put(std::uint64_t offset, io::Bytes bytes, Class byte_class) 
 }
 
 Status RemoteFile::put_locked(std::uint64_t offset, io::Bytes bytes, Class byte_class) {
+    FOREBAY_TRY(finish_replay());
     size_ = std::max(size_, offset + bytes.size());
     if (bytes.empty()) return Status::ok();
     const bool alone = bytes.size() >= kBatchedMax;
@@ -218,11 +229,14 @@ Status RemoteFile::resize(std::uint64_t size) {
     FOREBAY_TRY(writable());
     if (place_ != Place::kDirect) FOREBAY_TRY(send_batch());
     if (place_ == Place::kDirect) {
+        FOREBAY_TRY(finish_replay());
         FOREBAY_TRY(file_->resize(size));
     } else {
         const Payload payload = encode_size(size);
         replay_.keep(Type::kTruncate, payload, {});
-        FOREBAY_TRY(exchange(Type::kTruncate, payload));
+        const Status set = exchange(Type::kTruncate, payload);
+        if (place_ == Place::kDirect) size_ = size;   // also after a failure: each later call has it set first
+        FOREBAY_TRY(set);
     }
     size_ = size;
     return Status::ok();
@@ -232,6 +246,7 @@ Result<std::size_t> RemoteFile::read_at(std::uint64_t offset, io::MutableBytes i
     FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
     FOREBAY_TRY(readable());
+    FOREBAY_TRY(finish_replay());
     if (place_ == Place::kClosed || place_ == Place::kDirect) return file_->read_at(offset, into);
     // Other members of the team may have extended the file. Bytes behind its end read as zeros.
     const std::uint64_t left = in_team_ ? into.size() : offset < size_ ? size_ - offset : 0;
@@ -279,6 +294,7 @@ Status RemoteFile::sync() {
     {
         const LockGuard lock(mutex_);
         FOREBAY_TRY(usable());
+        FOREBAY_TRY(finish_replay());
         if (place_ == Place::kClosed || place_ == Place::kDirect) return file_->sync();
     }
     FOREBAY_TRY(ask(Type::kSync));
@@ -289,7 +305,7 @@ Status RemoteFile::sync() {
 Status RemoteFile::commit() {
     FOREBAY_TRY(of_this_process());
     const LockGuard lock(mutex_);
-    if (place_ == Place::kClosed || place_ == Place::kDirect) return Status::ok();
+    if (place_ == Place::kClosed || place_ == Place::kDirect) return finish_replay();
     FOREBAY_TRY(usable());
     FOREBAY_TRY(exchange(Type::kCommit, {}));
     replay_.commit();
@@ -339,9 +355,11 @@ Status RemoteFile::close() {
         requests_->socket().shut_down();
         return failure_;
     }
+    FOREBAY_TRY(finish_replay());
     bool late = false;
     const Status ended = place_ == Place::kDirect ? failure_ : exchange(Type::kClose, {}, &late);
     if (late) return leave_to_server(ended);
+    if (place_ == Place::kDirect && !replay_.empty()) return ended;   // a later close may succeed
     if (failure_) failure_ = ended;
     if (!ended) {
         if (place_ == Place::kServer) place_ = Place::kCloseFailed;

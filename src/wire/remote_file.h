@@ -3,15 +3,17 @@
 // close wait for the answers to all earlier writes. After a successful `close`, reads go to the file. If the connection
 // is lost, the client continues with a server that restarts at the same address (failover.h). That server brings the
 // file to its last commit, and the client sends the writes since then again (replay.h). If no server comes, the client
-// brings the file to its last commit and then writes the file itself. If neither is possible, every later call fails,
-// because the lost server's log may have newer bytes than the file. A member of a team (docs/protocol.md, "Teams")
-// waits at the end of each call until the server has all its writes. It reads through the server, because other members
-// may have written the bytes. A team does not fail over. If the server refuses a write, the next call that is not a
-// read returns the failure, and so do each later commit and the close. Other writes and all reads continue. After a
-// failed close the connection stays, staged bytes can be read, and the server writes to the file only while the
-// caller's lock covers it. Owns one connection. Thread-safety: as io::File; calls take turns. All calls block. A call
-// fails if no byte reaches the file for the patience and half a minute, or if a server that restarts does not answer
-// within the patience. In a forked child reads, writes and commits fail. No threads.
+// brings the file to its last commit, makes these writes itself, and then writes the file itself. If one of them fails,
+// the call fails, and the next call makes them all again first: no call sees the file without them. If the file cannot
+// be brought to its last commit, every later call fails, because the lost server's log may have newer bytes than the
+// file. A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all its
+// writes. It reads through the server, because other members may have written the bytes. A team does not fail over. If
+// the server refuses a write, the next call that is not a read returns the failure, and so do each later commit and the
+// close. Other writes and all reads continue. After a failed close the connection stays, staged bytes can be read, and
+// the server writes to the file only while the caller's lock covers it. Owns one connection. Thread-safety: as
+// io::File; calls take turns. All calls block. A call fails if no byte reaches the file for the patience and half a
+// minute, or if a server that restarts does not answer within the patience. In a forked child reads, writes and commits
+// fail. No threads.
 #pragma once
 
 #include <sys/types.h>
@@ -96,6 +98,8 @@ class RemoteFile final : public io::ForwardedTarget {
     // the client writes the file itself. Every later call returns an error of this function.
     [[nodiscard]] Status fail_over(const Status& why) REQUIRES(mutex_);
     [[nodiscard]] Status go_direct(const Status& why) REQUIRES(mutex_);
+    // In kDirect: makes the kept writes in the file. Call this before each use of the file there.
+    [[nodiscard]] Status finish_replay() REQUIRES(mutex_);
 
     std::unique_ptr<io::File> file_;   // set after a successful open
     const pid_t process_;
@@ -112,7 +116,7 @@ class RemoteFile final : public io::ForwardedTarget {
     bool deferred_ GUARDED_BY(mutex_) = false;   // `failure_` is that of a write, and no call has returned it
     enum class Place {
         kServer,
-        kDirect,        // no server has it: the client reads and writes the file itself
+        kDirect,        // no server has it: the client reads and writes the file itself, after `replay_`
         kClosed,        // the server has closed it: the client reads the file itself
         kCloseFailed,   // the server could not close it, and only serves reads
         kGone,          // the connection is lost, or the file withheld: every call fails

@@ -22,8 +22,10 @@ class Replay {
     void keep(Type type, io::Bytes head, io::Bytes bytes);
     void commit() noexcept;
     [[nodiscard]] bool complete() const noexcept { return complete_; }
+    [[nodiscard]] bool empty() const noexcept { return kept_.empty(); }
     // Sends all to another server, and waits for its answers. A repeated write goes to the same offsets.
     [[nodiscard]] Status send(Requests& requests) const;
+    // Makes all in `file`. Idempotent: after a failure the caller may call it again, before any later change.
     [[nodiscard]] Status apply(io::File& file) const;
 
   private:

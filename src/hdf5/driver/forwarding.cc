@@ -120,6 +120,7 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
                                       opening.locked == Locked::kForWriting,
                                       opening.team};
         setup.server.lock = open.descriptor;
+        setup.server.holds_lock = opening.holds_lock;
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
         setup.server.sees = [dead](const std::string& log) { return dead->sees(log); };

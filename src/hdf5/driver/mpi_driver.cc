@@ -144,11 +144,10 @@ herr_t driver_write_vector(H5FD_t* file, hid_t, std::uint32_t count, H5FD_mem_t 
     return guard("mpi_driver_write_vector", [&] {
         MpiFile& self = self_of(file);
         const bool collective = is_collective_now();
-        Status outcome = attempt([&] {
-            return write_pieces(self, {count, types, addresses, sizes}, buffers, collective);
-        });
-        if (collective && self.open->shared != nullptr)
-            outcome = self.open->shared->agree_on_write(outcome);   // no rank goes on before all pieces count
+        const auto write = [&] { return write_pieces(self, {count, types, addresses, sizes}, buffers, collective); };
+        // No rank goes on before all pieces count.
+        const Status outcome = collective && self.open->shared != nullptr ? self.open->shared->write_collectively(write)
+                                                                          : attempt(write);
         return finish_transfer("mpi_driver_write_vector", host().H5E_WRITEERROR_g, outcome);
     });
 }

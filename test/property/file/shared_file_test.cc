@@ -131,10 +131,11 @@ void run(const Program& program, std::size_t from, std::size_t to, test::TeamMem
     for (std::size_t i = from; i < to; ++i) {
         SCOPED_TRACE(testing::Message() << "round " << i << ", member " << rank);
         const Program::Round& round = program.rounds[i];
-        for (const Program::Write& write : round.writes[rank]) ASSERT_TRUE(carry_out(write, member));
-        if (round.together) {
-            ASSERT_TRUE(member.file().agree_on_write(Status::ok()));
-        }
+        const auto write_all = [&]() -> Status {
+            for (const Program::Write& write : round.writes[rank]) FOREBAY_TRY(carry_out(write, member));
+            return Status::ok();
+        };
+        ASSERT_TRUE(round.together ? member.file().write_collectively(write_all) : write_all());
         Program::apply(round, expected);
         switch (round.collective) {
             case Program::Collective::kNothing: ASSERT_TRUE(member.file().meet()); break;

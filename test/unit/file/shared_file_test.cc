@@ -309,6 +309,45 @@ TEST(SharedFile, a_write_that_failed_on_one_rank_fails_the_next_commit_of_all_on
     EXPECT_TRUE(scratch.left().empty()) << "nothing is left to be recovered";
 }
 
+// A later collective write does not show that the earlier one was repeated, whether it succeeds or fails.
+TEST(SharedFile, a_collective_write_forgets_no_earlier_failure_of_one_rank) {
+    for (const bool later_fails : {false, true}) {
+        SCOPED_TRACE(later_fails ? "the later write fails" : "the later write succeeds");
+        Scratch scratch;
+        Outcomes together(3), first(3), second(3), alone(3), third(3), closed(3);
+        ThreadTeam::run(3, [&](const std::shared_ptr<file::Team>& team) {
+            const int rank = team->rank();
+            TeamMember member(team, scratch, test::small_options());
+            ASSERT_TRUE(member.opened()) << member.opened().message();
+            const auto write = [&](bool fails) {
+                return member.file().write_collectively([&]() -> Status {
+                    const auto place = static_cast<std::uint64_t>(rank) * 5000;
+                    const auto bytes = bytes_of(5000, static_cast<std::uint64_t>(rank));
+                    const stage::StagedFile::Part part{place, bytes};
+                    FOREBAY_TRY(member.file().write_together({&part, 1}, ByteClass::kRaw));
+                    if (!fails || rank != 2) return Status::ok();
+                    const Status why(Code::kUnavailable, "no memory", ENOMEM);
+                    member.file().defer_error(why, ByteClass::kRaw);   // as `write_together` does
+                    return why;
+                });
+            };
+            if (rank == 1) member.file().defer_error(Status(Code::kIo, "a device failed", EIO), ByteClass::kRaw);
+            together.set(rank, write(later_fails));
+            first.set(rank, member.file().commit());
+            second.set(rank, member.file().commit());
+            alone.set(rank, write(true));
+            third.set(rank, member.file().commit());
+            closed.set(rank, member.close());
+        });
+        for (const Status& outcome : together.all()) EXPECT_EQ(outcome.sys_errno(), later_fails ? ENOMEM : 0);
+        for (const Status& outcome : first.all()) EXPECT_EQ(outcome.sys_errno(), EIO) << "the earlier failure";
+        for (const Status& outcome : second.all()) EXPECT_TRUE(outcome) << "told once: " << outcome.message();
+        for (const Status& outcome : alone.all()) EXPECT_EQ(outcome.sys_errno(), ENOMEM);
+        for (const Status& outcome : third.all()) EXPECT_TRUE(outcome) << "all knew it: " << outcome.message();
+        for (const Status& outcome : closed.all()) EXPECT_TRUE(outcome) << outcome.message();
+    }
+}
+
 // HDF5 takes such metadata for written.
 TEST(SharedFile, metadata_that_one_rank_could_not_write_are_never_committed_and_fail_every_commit_and_the_close) {
     Scratch scratch;

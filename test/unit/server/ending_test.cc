@@ -4,13 +4,16 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "io/fault_file.h"
 #include "support/scripted_file.h"
@@ -213,6 +216,38 @@ TEST_F(Ending, another_process_that_has_locked_the_file_is_not_written_over) {
     ASSERT_TRUE(next.value()->close());
 }
 
+// Neither at the clients' end nor at the next open: a team, and a program without locks, have nothing locked.
+TEST_F(Ending, a_file_that_another_process_has_locked_is_recovered_only_after_that) {
+    start();
+    for (const std::uint32_t members : {1u, 3u}) {
+        SCOPED_TRACE(members);
+        const std::string path = make_file("file" + std::to_string(members));
+        std::vector<std::unique_ptr<wire::RemoteFile>> files;
+        for (std::uint32_t i = 0; i < members; ++i) {
+            auto file = open(path, false, members == 1 ? wire::Open::Team{} : wire::Open::Team{77, members, i > 0});
+            ASSERT_TRUE(file) << file.status().message();
+            files.push_back(std::move(file).value());
+        }
+        plan_->fail(Operation::kWrite, 1, 1'000'000, EIO);
+        ASSERT_TRUE(files.back()->write_at(0, committed_) && files.back()->end_call());
+        (void)files.front()->commit();
+        ASSERT_TRUE(files.back()->write_at(0, Content(1000, std::byte{9})) && files.back()->end_call());
+        Locked other(path);
+        files.clear();
+        EXPECT_FALSE(open_refused(path)) << "it waits for the end of all sessions before";
+        EXPECT_EQ(open_to_read(path).status().code(), Code::kUnavailable) << "it is not complete";
+        const Content now = content(path);   // the drain may have set its size before
+        EXPECT_EQ(std::ranges::count(now, std::byte{}), std::ssize(now)) << "written beneath another process";
+        EXPECT_EQ(left().size(), 1u) << "the log stays";
+        EXPECT_TRUE(other.descriptor->lock(LOCK_UN));
+        EXPECT_EQ(open_to_read(path).status().code(), Code::kUnsupported) << "now it is, and read as it is";
+        EXPECT_TRUE(content(path) == committed_);
+        plan_->clear();
+    }
+    stop();
+    EXPECT_THAT(left(), testing::IsEmpty());
+}
+
 // As a file that the program stages itself: what is staged is read, and a later attempt makes good.
 TEST_F(Ending, one_failed_write_of_the_target_ends_neither_the_session_nor_its_reads) {
     start();
@@ -277,6 +312,35 @@ TEST_F(Ending, a_server_that_ends_brings_home_what_a_client_could_not_close) {
     stop();
     EXPECT_TRUE(content(path) == committed_);
     EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+// A close that all members wait for goes on after their death, and then under the server's lock.
+TEST_F(Ending, the_writes_of_a_team_need_a_member_or_the_lock) {
+    const std::string path = make_file("file");
+    const auto connect = [](std::unique_ptr<io::Socket>& member) {
+        std::array<int, 2> ends{};
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+        member = std::make_unique<io::Socket>(ends[1]);
+        return std::make_unique<wire::Connection>(std::make_unique<io::Socket>(ends[0]));
+    };
+    const auto own = io::open_existing(path).value();
+    Writers writers(std::make_unique<io::HandedLock>(own.descriptor, own.identity, -1));
+    std::unique_ptr<io::Socket> one, two;
+    const auto first = connect(one), second = connect(two);
+    const Writers::Client of_one(writers, *first);
+    {
+        const Writers::Client of_two(writers, *second);
+        Locked other(path);
+        one.reset();
+        EXPECT_TRUE(writers.may_write()) << "the other member writes";
+        two.reset();
+        EXPECT_EQ(writers.may_write().sys_errno(), EBUSY);
+    }
+    EXPECT_FALSE(is_locked(path));
+    EXPECT_TRUE(writers.may_write());
+    EXPECT_TRUE(is_locked(path));
+    writers.closed();
+    EXPECT_FALSE(is_locked(path));
 }
 
 // The server closes the file however long that takes, as long as something arrives; the client hears of it.
