@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
@@ -24,17 +25,13 @@ Status GroupCommits::state(group::Statement& statement) {
         const LockGuard lock(file_.mutex());
         statement.certain = sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok();
     }
-    const Status stated = file_.group->release().state(statement);
+    group::Statement made = statement;   // before the devices are asked, as memory may be short
+    const Status stated = drain::reported([&] { return file_.group->release().state(statement); });
     add(file_.counters->syncs, 1);
     const LockGuard lock(file_.mutex());
-    if (stated) {
-        stated_ = statement;
-        return stated;
-    }
-    const Status failure = stated.with_context("the staged bytes of " + file_.name.path +
-                                               " survive the processes, but not a loss of power");
-    if (sync_error_.is_ok()) sync_error_ = failure;
-    return failure;
+    if (!stated) return keep_sync_error(stated);
+    std::swap(stated_, made);
+    return stated;
 }
 
 Status GroupCommits::sync_own_log() {
@@ -136,14 +133,15 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     recycling_ = true;
     const std::uint64_t cut = file_.progress.resize_sequence;
     const std::shared_ptr<group::Group> group = file_.group;
+    bool target_synced = false;
     Status outcome;
     {
         const Unlocked meanwhile(file_.mutex());
-        outcome = state_release(plan);
+        outcome = attempt([&] { return state_release(plan, target_synced); });
     }
     recycling_ = false;
-    // After a failed sync no promise is left to keep, and the room is needed.
-    if (outcome || (!sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok())) {
+    // After a failed sync of a log no promise is left to keep, and the room is needed. The target must have the bytes.
+    if (outcome || (target_synced && !sync_error_.is_ok())) {
         group->release().release(plan);
         for (std::size_t i = 0; i < own; ++i) file_.log->segments().release_oldest();
         group->log().set_released(file_.log->segments().oldest_order());
@@ -154,9 +152,10 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     return outcome.sys_errno() != ETIMEDOUT;
 }
 
-Status GroupCommits::state_release(group::Statement& plan) {
+Status GroupCommits::state_release(group::Statement& plan, bool& target_synced) {
     const LockGuard stating(stating_);
     FOREBAY_TRY(file_.sync_target());
+    target_synced = true;
     // Records behind the last commit do not count, so they need not be on the devices.
     for (std::size_t i = 0; i < plan.logs.size(); ++i) plan.logs[i].end = stated_.logs[i].end;
     plan.commit_sequence = stated_.commit_sequence;
@@ -173,15 +172,15 @@ Status GroupCommits::release_all() {
     Status outcome;
     {
         const Unlocked meanwhile(file_.mutex());
-        outcome = file_.sync_target();
-        if (outcome) {
+        outcome = attempt([&]() -> Status {
+            FOREBAY_TRY(file_.sync_target());
             const LockGuard stating(stating_);
-            outcome = group->release().retire();
+            const Status retired = group->release().retire();
             add(file_.counters->syncs, 1);
-            if (!outcome)
-                outcome = outcome.with_context("the log of " + file_.name.path +
-                                               " may come back after a loss of power");
-        }
+            return retired
+                       ? retired
+                       : retired.with_context("the log of " + file_.name.path + " may come back after a loss of power");
+        });
     }
     recycling_ = false;
     file_.outflow.state.arrivals.announce_unpinned();
