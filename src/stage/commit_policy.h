@@ -122,6 +122,8 @@ class GroupCommits final : public CommitPolicy {
     Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
     Status append_record(bool closing, std::uint64_t& sequence) REQUIRES(file_.writer);
     [[nodiscard]] group::Statement survey() const REQUIRES(file_.mutex());
+    // As `survey`, with the end of the own log. EIO: its mapping faults, which counts as a failed sync.
+    Status survey_to_end(group::Statement& statement) REQUIRES(file_.mutex());
     Status state(group::Statement& statement) REQUIRES(stating_) EXCLUDES(file_.mutex());
     Status state_release(group::Statement& plan, bool& target_synced) EXCLUDES(stating_, file_.mutex());
 

@@ -9,15 +9,23 @@
 
 namespace forebay::stage {
 
-// The state of all logs now, with the commit of the last statement. All records that count were followed.
+// The state of all logs now but the end of the own one, with the commit of the last statement. All records that count
+// were followed.
 group::Statement GroupCommits::survey() const {
     group::Statement statement = file_.group->release().survey();
-    group::Statement::Log& own = statement.logs.at(file_.group->log().index());
-    own = {file_.log->segments().oldest_order(), file_.log->segments().end_position()};
+    statement.logs.at(file_.group->log().index()) = {file_.log->segments().oldest_order(), 0};
     statement.commit_sequence = stated_.commit_sequence;
     statement.committed_size = stated_.committed_size;
     statement.commit_time_ns = stated_.commit_time_ns;
     return statement;
+}
+
+Status GroupCommits::survey_to_end(group::Statement& statement) {
+    const auto end = file_.log->segments().end_position();
+    if (!end) return keep_sync_error(end.status());   // nothing can be promised of a log that cannot be read
+    statement = survey();
+    statement.logs.at(file_.group->log().index()).end = end.value();
+    return Status::ok();
 }
 
 Status GroupCommits::state(group::Statement& statement) {
@@ -38,10 +46,11 @@ Status GroupCommits::sync_own_log() {
     const LockGuard lock(file_.mutex());
     if (!file_.group || file_.mode != FileMode::kStaged) return Status::ok();
     if (!sync_error_.is_ok()) return sync_error_;   // a second sync would not report the bytes that the first one lost
-    const std::uint64_t end = file_.log->segments().end_position();
+    const auto end = file_.log->segments().end_position();
+    if (!end) return keep_sync_error(end.status());
     const std::shared_ptr<group::Group> group = file_.group;
     FOREBAY_TRY(sync_log());
-    group->log().synced(end);
+    group->log().synced(end.value());
     return Status::ok();
 }
 
@@ -55,7 +64,7 @@ Status GroupCommits::begin_statements() {
         file_.follow();
         stated_ = {};
         stated_.committed_size = file_.sizes.committed;
-        statement = survey();
+        FOREBAY_TRY(survey_to_end(statement));
     }
     return state(statement);
 }
@@ -82,11 +91,12 @@ Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
         outcome = file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
         if (!outcome && !closing) return outcome;
         sequence = file_.next_sequence();
-        file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
+        const bool appended = file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
         file_.group->order().published();
-        if (const Status synced = sync_log(); outcome) outcome = synced;
+        const Status synced = appended ? sync_log() : keep_sync_error(file_.log->fault());
+        if (outcome) outcome = synced;
         if (!outcome && !closing) return outcome;
-        statement = survey();
+        if (const Status surveyed = survey_to_end(statement); !surveyed) return outcome ? surveyed : outcome;
     }
     statement.commit_sequence = sequence;
     statement.committed_size = file_.sizes.logical;
