@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "io/guarded_access.h"
 
@@ -13,7 +14,8 @@ namespace {
 // Bytes of a log in one mapping: a process can have few mappings, and a node has many logs.
 constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20;
 
-// A mapped segment of a living process. Bytes that it loaded raise no SIGBUS.
+// A mapped segment of a living process. Bytes that it loaded raise no SIGBUS at their next use. The words of the header
+// are read again later, and guarded each time.
 class LiveSegment final : public log::SegmentBytes {
   public:
     explicit LiveSegment(const log::Segment& segment) noexcept : SegmentBytes(segment.bytes()), segment_(segment) {}
@@ -22,7 +24,13 @@ class LiveSegment final : public log::SegmentBytes {
         const std::byte* const fault = io::find_unreadable(bytes().subspan(begin, end - begin), segment_.at(begin));
         return fault == nullptr ? Status::ok() : segment_.fault(fault);
     }
-    [[nodiscard]] std::uint64_t generation() const noexcept override { return segment_.generation(); }
+    // A number that no segment reaches, if the page is unreadable: what was read does not count, and the next read
+    // fails.
+    [[nodiscard]] std::uint64_t generation() const noexcept override {
+        std::uint64_t now = 0;
+        const std::byte* const fault = io::guarded(segment_.bytes(), [&]() noexcept { now = segment_.generation(); });
+        return fault == nullptr ? now : UINT64_MAX;
+    }
 
   private:
     const log::Segment& segment_;
@@ -67,11 +75,15 @@ Status LogFollower::read(std::vector<Record>& records) {
         const auto viewed = view(next_order_);
         if (!viewed) return viewed.status();
         log::Segment& segment = *viewed.value();
-        FOREBAY_TRY(LiveSegment(segment).load(0, log::kSegmentHeaderBytes));
+        std::uint64_t generation = 0, use = 0;
+        const std::byte* const fault = io::guarded(segment.bytes(), [&]() noexcept {
+            generation = segment.generation();
+            use = segment.use();
+        });
+        if (fault != nullptr) return segment.fault(fault);
         segment.participant = participant_;
         segment.order = {};
-        const std::uint64_t generation = segment.generation();
-        open_.push_back({next_order_, &segment, log::RecordCursor(segment.use(), generation)});
+        open_.push_back({next_order_, &segment, log::RecordCursor(use, generation)});
         if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
         ++next_order_;
     }
@@ -81,11 +93,11 @@ Status LogFollower::read_segment(Open& open, std::vector<Record>& records) {
     using Found = log::RecordCursor::Found;
     auto& [order, segment, cursor] = open;
     LiveSegment bytes(*segment);
-    FOREBAY_TRY(bytes.load(0, log::kSegmentHeaderBytes));
-    const std::uint64_t tail = segment->published_tail();
+    const std::optional<std::uint64_t> tail = segment->published_tail();
+    if (!tail) return segment->fault(segment->at(log::kTailOffset));
     const std::size_t before = records.size();
     Found found;
-    for (; (found = cursor.look(bytes, tail, log::PayloadCheck::kTrust)) == Found::kRecord; cursor.advance()) {
+    for (; (found = cursor.look(bytes, *tail, log::PayloadCheck::kTrust)) == Found::kRecord; cursor.advance()) {
         log::DecodedRecord& record = cursor.record();
         if (record.header.kind == log::RecordKind::kOpen) continue;
         records.push_back({record.header.kind, record.header.data_class, record.header.sequence, record.header.argument,
@@ -126,8 +138,7 @@ bool LogFollower::may_release(const Open& open) const noexcept {
     const BoardRow& row = board_.row(participant_);
     return open.order + 1 == row.adopted.load(std::memory_order_acquire) &&
            row.wants_room.load(std::memory_order_acquire) != 0 &&
-           io::find_unreadable(open.segment->bytes().first(log::kSegmentHeaderBytes), open.segment->at(0)) == nullptr &&
-           open.segment->published_tail() == open.cursor.position();
+           open.segment->published_tail() == std::optional(open.cursor.position());
 }
 
 std::uint64_t LogFollower::needed_from(const log::Frontier& frontier, std::uint64_t drained_metadata) const noexcept {

@@ -354,7 +354,13 @@ bool lock_within(Descriptor& descriptor, std::chrono::milliseconds at_most) {
 Result<ExistingFile> open_existing_file(const std::string& path, Directory::Patience patience) {
     const int descriptor = open_patiently(path, O_RDWR);
     if (descriptor < 0) return Status::from_errno(errno, "open " + path);
-    const auto owned = std::make_shared<Descriptor>(descriptor, complete_path(path), O_RDWR);
+    // A child that another thread forks meanwhile inherits the descriptor, so closing it would leave the child the
+    // lock.
+    const std::shared_ptr<Descriptor> owned(new Descriptor(descriptor, complete_path(path), O_RDWR),
+                                            [](Descriptor* locked) noexcept {
+                                                (void)locked->lock(LOCK_UN);
+                                                delete locked;
+                                            });
     ExistingFile existing = existing_by(owned, path);
     FOREBAY_TRY(check_existing(descriptor, path, existing));
     if (!lock_within(*owned, patience.at_most.value_or(std::chrono::hours(24))) && errno == EWOULDBLOCK)

@@ -32,8 +32,9 @@ struct ExistingFile {
     std::function<Status(std::uint64_t modified_ns)> set_modified{};
 };
 // Opens an existing regular file for reading and writing, with HDF5's lock for writing (flock, exclusive), until its
-// close. Errors: kNotFound, kPermissionDenied; kInvalidArgument: it is no regular file; kUnavailable: another process
-// has it open and locked for longer than `patience`. A file system without locks is no error.
+// close, whatever a forked child has inherited. Errors: kNotFound, kPermissionDenied; kInvalidArgument: it is no
+// regular file; kUnavailable: another process has it open and locked for longer than `patience`. A file system without
+// locks is no error.
 [[nodiscard]] Result<ExistingFile> open_existing_file(const std::string& path,
                                                       Directory::Patience patience = Directory::Patience::kTry);
 // Shares the descriptor of a caller that has the file open and locked.

@@ -35,8 +35,12 @@ std::uint64_t Segment::use() const noexcept {
     return little_endian(word(*this, kUseOffset).load(std::memory_order_relaxed));
 }
 
-std::uint64_t Segment::published_tail() const noexcept {
-    return little_endian(word(*this, kTailOffset).load(std::memory_order_acquire));
+std::optional<std::uint64_t> Segment::published_tail() const noexcept {
+    std::uint64_t tail_now = 0;
+    const std::byte* const faulted = io::guarded(bytes(), [&]() noexcept {
+        tail_now = little_endian(word(*this, kTailOffset).load(std::memory_order_acquire));
+    });
+    return faulted == nullptr ? std::optional(tail_now) : std::nullopt;
 }
 
 Status Segment::fault(const std::byte* address) const {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "area/process.h"
@@ -36,8 +37,8 @@ class Segment {
     // The value that seals the segment's records (log/format.h). Reads the mapping, so it may fault.
     [[nodiscard]] std::uint64_t use() const noexcept;
 
-    // The end of the last complete record, as every process sees it.
-    [[nodiscard]] std::uint64_t published_tail() const noexcept;
+    // The end of the last complete record, as every process sees it. None if the mapping faults.
+    [[nodiscard]] std::optional<std::uint64_t> published_tail() const noexcept;
 
     // EIO with the file's name and the offset of `address`, where the mapping faulted (io/guarded_access.h).
     [[nodiscard]] Status fault(const std::byte* address) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 
 #include "log/format.h"
 
@@ -43,9 +44,12 @@ bool SegmentList::pinned() const noexcept {
     return std::any_of(segments_.begin(), segments_.end(), [](const Segment* segment) { return segment->pins > 0; });
 }
 
-std::uint64_t SegmentList::end_position() const noexcept {
-    if (segments_.empty()) return 0;
-    return log_position(next_order_ - 1, segments_.back()->published_tail(), pool_.segment_bytes());
+Result<std::uint64_t> SegmentList::end_position() const {
+    if (segments_.empty()) return std::uint64_t{0};
+    const Segment& segment = *segments_.back();
+    const std::optional<std::uint64_t> tail = segment.published_tail();
+    if (!tail) return segment.fault(segment.at(kTailOffset));
+    return log_position(next_order_ - 1, *tail, pool_.segment_bytes());
 }
 
 void SegmentList::release_oldest() {

@@ -45,8 +45,8 @@ class SegmentList {
                                      std::size_t keep) const noexcept;
     // Returns true if a reader or a target write still uses a segment.
     [[nodiscard]] bool pinned() const noexcept;
-    // The end of the last complete record (log_position); 0 if the list is empty.
-    [[nodiscard]] std::uint64_t end_position() const noexcept;
+    // The end of the last complete record (log_position); 0 if the list is empty. EIO: the mapping faults.
+    [[nodiscard]] Result<std::uint64_t> end_position() const;
 
     void release_oldest();
     void release_all();

@@ -1,8 +1,10 @@
 // The parts of a commit that all policies share, and the commits that outlive the processes only.
 #include "stage/commit_policy.h"
 
+#include <new>
 #include <optional>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/counting.h"
 
@@ -57,16 +59,22 @@ Status CommitPolicy::sync_log() {
     Status synced;
     {
         const Unlocked meanwhile(file_.mutex());
-        synced = file_.log->sync();
+        synced = drain::reported([this] { return file_.log->sync(); });
     }
     add(file_.counters->syncs, 1);
     return synced ? synced : keep_sync_error(synced);
 }
 
-Status CommitPolicy::keep_sync_error(const Status& failed) {
-    const Status failure = failed.with_context("the staged bytes of " + file_.name.path +
-                                               " survive the process, but not a loss of power");
-    if (sync_error_.is_ok()) sync_error_ = failure;
+// A device reports lost bytes only once, so a shortage of memory must not lose the report.
+Status CommitPolicy::keep_sync_error(const Status& failed) noexcept {
+    Status failure;
+    try {
+        failure = failed.with_context("the staged bytes of " + file_.name.path + " survive the " +
+                                      (file_.group ? "processes" : "process") + ", but not a loss of power");
+    } catch (const std::bad_alloc&) {
+        failure = copy_of(failed, drain::Failures::kFailed);
+    }
+    if (sync_error_.is_ok()) sync_error_ = copy_of(failure, drain::Failures::kFailed);
     return failure;
 }
 

@@ -5,9 +5,10 @@
 //   GroupCommits       durability=node, several processes write: the drainer also states on the board which commit and
 //                      which segments count
 // After a commit's return, the file can go back to it, or to a newer one, for as long as the policy promises. No
-// segment leaves the log before the target has all that recovery would need of it. The file's state owns the policy,
-// which refers to the state and to the log; both outlive it. Comments name the locks that the caller holds: the
-// writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may block.
+// segment leaves the log before the target has all that recovery would need of it. With durability=node the target has
+// bytes once a sync has succeeded after they drained. That also holds after a failed sync of the log. The file's state
+// owns the policy, which refers to the state and to the log; both outlive it. Comments name the locks that the caller
+// holds: the writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may block.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +66,7 @@ class CommitPolicy {
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
     Status sync_log() REQUIRES(file_.mutex());
-    Status keep_sync_error(const Status& failed) REQUIRES(file_.mutex());
+    Status keep_sync_error(const Status& failed) noexcept REQUIRES(file_.mutex());
     // How many of the oldest segments are idle; the newest is never one.
     [[nodiscard]] std::size_t idle_segments() const noexcept REQUIRES(file_.mutex());
     // Tells the threads that want room that `recycle_durably` can give some. Returns false.
@@ -75,7 +76,7 @@ class CommitPolicy {
     StagingLog& log_;
     bool recorded_ GUARDED_BY(file_.writer) = true;
     bool recycling_ GUARDED_BY(file_.mutex()) = false;
-    // The first failure of a sync of the log. After that no promise is left to keep.
+    // The first failure of a sync of the log. After that the log keeps no promise. It says nothing of the target.
     Status sync_error_ GUARDED_BY(file_.mutex());
 };
 
@@ -99,6 +100,10 @@ class PowerLossCommits final : public CommitPolicy {
   private:
     Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
     Status append_record(bool closing, std::uint64_t& sequence, bool& recorded) REQUIRES(file_.writer);
+    // Syncs the target and the log, so that the `count` oldest segments may go. `sent`: the target's sync may make more
+    // of them idle.
+    Status prepare_release(bool sent, std::size_t& count, bool& target_synced) REQUIRES(file_.mutex());
+    Status empty_log() REQUIRES(file_.mutex());
 };
 
 // The drainer makes a statement once all that it says is on the devices. A step that relies on it waits until it is on
@@ -117,8 +122,10 @@ class GroupCommits final : public CommitPolicy {
     Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
     Status append_record(bool closing, std::uint64_t& sequence) REQUIRES(file_.writer);
     [[nodiscard]] group::Statement survey() const REQUIRES(file_.mutex());
+    // As `survey`, with the end of the own log. EIO: its mapping faults, which counts as a failed sync.
+    Status survey_to_end(group::Statement& statement) REQUIRES(file_.mutex());
     Status state(group::Statement& statement) REQUIRES(stating_) EXCLUDES(file_.mutex());
-    Status state_release(group::Statement& plan) EXCLUDES(stating_, file_.mutex());
+    Status state_release(group::Statement& plan, bool& target_synced) EXCLUDES(stating_, file_.mutex());
 
     Mutex stating_;             // a statement is being made; after the writer's lock, before the file's
     group::Statement stated_;   // the last one; changed under `stating_` and the file's lock

@@ -28,11 +28,12 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         bypasses_now = &drained_.bypasses();
     }
     const std::uint64_t begin_ns = monotonic_ns();
-    const Status outcome = [&] {
+    // No exception may pass before `end`: the range would stay in flight for ever.
+    const Status outcome = drain::reported([&] {
         const group::BypassInFlight under_way(*bypasses_now);
         return file_.target->write_at(offset, bytes);
-    }();
-    if (outcome) file_.context.wrote(begin_ns, monotonic_ns(), range);
+    });
+    const std::uint64_t end_ns = monotonic_ns();
     bool more = false;
     {
         const LockGuard lock(file_.mutex());
@@ -43,6 +44,7 @@ Status StagedFile::bypass(std::uint64_t offset, io::Bytes bytes) {
         if (outcome) note_bypassed(range);
         more = file_.outflow.state.planner.look_again();
     }
+    if (outcome) file_.context.wrote(begin_ns, end_ns, range);
     if (more) file_.outflow.wake();
     else if (!file_.outflow.state.facts.may_hang()) file_.outflow.inspector.note_rest();
     return outcome;
@@ -96,7 +98,8 @@ Status StagedFile::bypass_beside_others(std::span<const Part> parts, Place place
         const std::uint64_t begin_ns = monotonic_ns();
         {
             const group::BypassInFlight under_way(file_.group->target().bypasses());
-            if (Status written = file_.target->write_at(part.offset, part.bytes); !written) {
+            if (Status written = drain::reported([&] { return file_.target->write_at(part.offset, part.bytes); });
+                !written) {
                 file_.outflow.state.note_failed_beside(written);
                 return written;
             }

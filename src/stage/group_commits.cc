@@ -1,21 +1,30 @@
 // durability=node for a file that several processes of the node share: the statements of the drainer on the board.
 #include <cerrno>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
 
 namespace forebay::stage {
 
-// The state of all logs now, with the commit of the last statement. All records that count were followed.
+// The state of all logs now but the end of the own one, with the commit of the last statement. All records that count
+// were followed.
 group::Statement GroupCommits::survey() const {
     group::Statement statement = file_.group->release().survey();
-    group::Statement::Log& own = statement.logs.at(file_.group->log().index());
-    own = {file_.log->segments().oldest_order(), file_.log->segments().end_position()};
+    statement.logs.at(file_.group->log().index()) = {file_.log->segments().oldest_order(), 0};
     statement.commit_sequence = stated_.commit_sequence;
     statement.committed_size = stated_.committed_size;
     statement.commit_time_ns = stated_.commit_time_ns;
     return statement;
+}
+
+Status GroupCommits::survey_to_end(group::Statement& statement) {
+    const auto end = file_.log->segments().end_position();
+    if (!end) return keep_sync_error(end.status());   // nothing can be promised of a log that cannot be read
+    statement = survey();
+    statement.logs.at(file_.group->log().index()).end = end.value();
+    return Status::ok();
 }
 
 Status GroupCommits::state(group::Statement& statement) {
@@ -23,27 +32,24 @@ Status GroupCommits::state(group::Statement& statement) {
         const LockGuard lock(file_.mutex());
         statement.certain = sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok();
     }
-    const Status stated = file_.group->release().state(statement);
+    group::Statement made = statement;   // before the devices are asked, as memory may be short
+    const Status stated = drain::reported([&] { return file_.group->release().state(statement); });
     add(file_.counters->syncs, 1);
     const LockGuard lock(file_.mutex());
-    if (stated) {
-        stated_ = statement;
-        return stated;
-    }
-    const Status failure = stated.with_context("the staged bytes of " + file_.name.path +
-                                               " survive the processes, but not a loss of power");
-    if (sync_error_.is_ok()) sync_error_ = failure;
-    return failure;
+    if (!stated) return keep_sync_error(stated);
+    std::swap(stated_, made);
+    return stated;
 }
 
 Status GroupCommits::sync_own_log() {
     const LockGuard lock(file_.mutex());
     if (!file_.group || file_.mode != FileMode::kStaged) return Status::ok();
     if (!sync_error_.is_ok()) return sync_error_;   // a second sync would not report the bytes that the first one lost
-    const std::uint64_t end = file_.log->segments().end_position();
+    const auto end = file_.log->segments().end_position();
+    if (!end) return keep_sync_error(end.status());
     const std::shared_ptr<group::Group> group = file_.group;
     FOREBAY_TRY(sync_log());
-    group->log().synced(end);
+    group->log().synced(end.value());
     return Status::ok();
 }
 
@@ -57,7 +63,7 @@ Status GroupCommits::begin_statements() {
         file_.follow();
         stated_ = {};
         stated_.committed_size = file_.sizes.committed;
-        statement = survey();
+        FOREBAY_TRY(survey_to_end(statement));
     }
     return state(statement);
 }
@@ -84,11 +90,12 @@ Status GroupCommits::append_record(bool closing, std::uint64_t& sequence) {
         outcome = file_.outflow.state.facts.unsynced() ? file_.outflow.syncs.sync() : Status::ok();
         if (!outcome && !closing) return outcome;
         sequence = file_.next_sequence();
-        file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
+        const bool appended = file_.log->append_marker(log::RecordKind::kCommit, file_.sizes.logical, sequence);
         file_.group->order().published();
-        if (const Status synced = sync_log(); outcome) outcome = synced;
+        const Status synced = appended ? sync_log() : keep_sync_error(file_.log->fault());
+        if (outcome) outcome = synced;
         if (!outcome && !closing) return outcome;
-        statement = survey();
+        if (const Status surveyed = survey_to_end(statement); !surveyed) return outcome ? surveyed : outcome;
     }
     statement.commit_sequence = sequence;
     statement.committed_size = file_.sizes.logical;
@@ -135,14 +142,15 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     recycling_ = true;
     const std::uint64_t cut = file_.progress.resize_sequence;
     const std::shared_ptr<group::Group> group = file_.group;
+    bool target_synced = false;
     Status outcome;
     {
         const Unlocked meanwhile(file_.mutex());
-        outcome = state_release(plan);
+        outcome = attempt([&] { return state_release(plan, target_synced); });
     }
     recycling_ = false;
-    // After a failed sync no promise is left to keep, and the room is needed.
-    if (outcome || (!sync_error_.is_ok() && file_.outflow.state.failures.target_lost().is_ok())) {
+    // After a failed sync of a log no promise is left to keep, and the room is needed. The target must have the bytes.
+    if (outcome || (target_synced && !sync_error_.is_ok())) {
         group->release().release(plan);
         for (std::size_t i = 0; i < own; ++i) file_.log->segments().release_oldest();
         group->log().set_released(file_.log->segments().oldest_order());
@@ -153,9 +161,10 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     return outcome.sys_errno() != ETIMEDOUT;
 }
 
-Status GroupCommits::state_release(group::Statement& plan) {
+Status GroupCommits::state_release(group::Statement& plan, bool& target_synced) {
     const LockGuard stating(stating_);
     FOREBAY_TRY(file_.sync_target());
+    target_synced = true;
     // Records behind the last commit do not count, so they need not be on the devices.
     for (std::size_t i = 0; i < plan.logs.size(); ++i) plan.logs[i].end = stated_.logs[i].end;
     plan.commit_sequence = stated_.commit_sequence;
@@ -172,15 +181,15 @@ Status GroupCommits::release_all() {
     Status outcome;
     {
         const Unlocked meanwhile(file_.mutex());
-        outcome = file_.sync_target();
-        if (outcome) {
+        outcome = attempt([&]() -> Status {
+            FOREBAY_TRY(file_.sync_target());
             const LockGuard stating(stating_);
-            outcome = group->release().retire();
+            const Status retired = group->release().retire();
             add(file_.counters->syncs, 1);
-            if (!outcome)
-                outcome = outcome.with_context("the log of " + file_.name.path +
-                                               " may come back after a loss of power");
-        }
+            return retired
+                       ? retired
+                       : retired.with_context("the log of " + file_.name.path + " may come back after a loss of power");
+        });
     }
     recycling_ = false;
     file_.outflow.state.arrivals.announce_unpinned();

@@ -1,6 +1,7 @@
 // durability=node: a commit returns with its bytes on the device; the log keeps them until the target is synced.
 #include <cerrno>
 
+#include "base/attempt.h"
 #include "stage/commit_policy.h"
 
 namespace forebay::stage {
@@ -45,6 +46,7 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
     return announce_idle();
 }
 
+// Releases nothing that the target may still lose, whatever became of the log.
 bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
     if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted()) return false;
@@ -52,49 +54,61 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     std::size_t count = idle_segments();
     if (count == 0 && !sent) return false;
     recycling_ = true;
-    Status outcome = file_.outflow.syncs.sync();
-    if (sent) count = idle_segments();   // the sync has confirmed all that they had
+    bool target_synced = false;
+    const Status outcome = attempt([&]() NO_THREAD_SAFETY_ANALYSIS {
+        return prepare_release(sent, count, target_synced);
+    });
+    recycling_ = false;
     if (count == 0) {
-        recycling_ = false;
         file_.outflow.state.arrivals.announce();
         return outcome.sys_errno() == 0 && file_.outflow.state.queue.running() > 0;
     }
-    // First the newer record or copy that made them idle reaches the device, then the note that they are gone.
-    if (outcome) outcome = sync_log();
-    if (outcome) {
-        const bool declared = file_.log->declare_needed_from(file_.log->segments().oldest_order() + count);
-        outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
-    }
-    recycling_ = false;
-    if (outcome || !sync_error_.is_ok())
+    // After a failed sync of the log no promise of the log is left to keep.
+    if (target_synced && (outcome || !sync_error_.is_ok()))
         for (std::size_t i = 0; i < count; ++i) file_.log->segments().release_oldest();
     file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
     return outcome.sys_errno() != ETIMEDOUT;
 }
 
+Status PowerLossCommits::prepare_release(bool sent, std::size_t& count, bool& target_synced) {
+    const Status synced = file_.outflow.syncs.sync();
+    if (sent) count = idle_segments();   // the sync has confirmed all that they had
+    target_synced = synced.is_ok();
+    if (!synced || count == 0) return synced;
+    // First the newer record or copy that made them idle reaches the device, then the note that they are gone.
+    FOREBAY_TRY(sync_log());
+    if (!file_.log->declare_needed_from(file_.log->segments().oldest_order() + count))
+        return keep_sync_error(file_.log->fault());
+    return sync_log();
+}
+
 // Afterwards the log is empty, also after a loss of power.
 Status PowerLossCommits::release_all() {
     file_.mutex().assert_held();
     recycling_ = true;
-    Status outcome = file_.outflow.state.facts.unsynced() || !file_.log->segments().empty() ? file_.outflow.syncs.sync()
-                                                                                            : Status::ok();
+    const Status outcome = attempt([this]() NO_THREAD_SAFETY_ANALYSIS { return empty_log(); });
+    recycling_ = false;
+    file_.outflow.state.arrivals.announce_unpinned();
+    return outcome;
+}
+
+Status PowerLossCommits::empty_log() {
+    if (file_.outflow.state.facts.unsynced() || !file_.log->segments().empty()) FOREBAY_TRY(file_.outflow.syncs.sync());
+    Status outcome;   // of the log: the target has everything now
     const bool several = file_.log->segments().size() > 1;
-    if (outcome && several) {
+    if (several) {
         const bool declared = file_.log->declare_needed_from(file_.log->segments().oldest_order() +
                                                              file_.log->segments().size() - 1);
         outcome = declared ? sync_log() : keep_sync_error(file_.log->fault());
     }
-    const auto may_release = [&]() NO_THREAD_SAFETY_ANALYSIS { return outcome || !sync_error_.is_ok(); };
-    if (may_release())
-        while (file_.log->segments().size() > 1) file_.log->segments().release_oldest();
+    if (!outcome && sync_error_.is_ok()) return outcome;
+    while (file_.log->segments().size() > 1) file_.log->segments().release_oldest();
     if (outcome && several) outcome = sync_log();
-    if (may_release() && !file_.log->segments().empty()) {
+    if (!file_.log->segments().empty()) {
         file_.log->segments().release_oldest();
         if (outcome) outcome = sync_log();
     }
-    recycling_ = false;
-    file_.outflow.state.arrivals.announce_unpinned();
     return outcome;
 }
 

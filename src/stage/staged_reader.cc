@@ -87,8 +87,8 @@ bool StagedReader::unchanged(const index::StagedPlace& bytes) noexcept {
     return same && fault == nullptr;
 }
 
-// Copies the staged pieces. Returns false if a segment was used again before its bytes were copied.
-Result<bool> StagedReader::copy_staged(const CopyPlan& plan) {
+// Copies the staged pieces. `intact` is false if a segment was used again before its bytes were copied.
+Status StagedReader::copy_staged(const CopyPlan& plan, bool& intact) {
     for (const io::MutableBytes& part : plan.zeros) std::memset(part.data(), 0, part.size());
     for (const auto& [range, bytes, to] : plan.staged) {
         const std::byte* const from = bytes.data();
@@ -97,8 +97,9 @@ Result<bool> StagedReader::copy_staged(const CopyPlan& plan) {
         if (fault != nullptr) return bytes.segment->fault(fault);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    return std::all_of(plan.staged.begin(), plan.staged.end(),
-                       [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
+    intact = std::all_of(plan.staged.begin(), plan.staged.end(),
+                         [](const CopyPlan::Staged& staged) { return unchanged(staged.bytes); });
+    return Status::ok();
 }
 
 // Reads the other pieces from the target, with at most `threads` threads. 0: the target is as fast as memory.
@@ -178,15 +179,16 @@ Status StagedReader::read_some(std::span<const ReadPart> parts) {
             if (pinned) pin(plan);
         }
         if (drain_now) file_.outflow.wake();
-        const auto intact = copy_staged(plan);
-        if (intact && (intact.value() || pinned)) {   // else these bytes are read again
+        bool intact = false;
+        const Status copied = attempt([&] { return copy_staged(plan, intact); });   // the pins must end
+        if (copied && (intact || pinned)) {                                         // else these bytes are read again
             std::uint64_t stolen = 0;
             for (const auto& staged : plan.staged) stolen += staged.range.size();
             add(file_.counters->stolen, stolen);
         }
         if (pinned) unpin(plan);
-        if (!intact) return intact.status().with_context("read " + file_.name.path);
-        if (!intact.value() && !pinned) {
+        if (!copied) return copied.with_context("read " + file_.name.path);
+        if (!intact && !pinned) {
             if (!inherited) {
                 // The followed bytes have drained, and their segment was used again.
                 const LockGuard lock(file_.mutex());

@@ -64,7 +64,7 @@ class StagedReader {
     void pin(const CopyPlan& plan) REQUIRES(file_.mutex());
     void unpin(const CopyPlan& plan) EXCLUDES(file_.mutex());
     [[nodiscard]] static bool unchanged(const index::StagedPlace& bytes) noexcept;
-    static Result<bool> copy_staged(const CopyPlan& plan);
+    static Status copy_staged(const CopyPlan& plan, bool& intact);
     Status read_target(std::shared_ptr<io::File> target, std::vector<plan::ReadPiece> pieces, std::size_t threads);
 
     FileState& file_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
@@ -235,21 +236,25 @@ void StagingLog::compact() {
             source = &oldest;
             file_.bytes.index().keepers().pin(index::StagedPlace{source}.keeper());
         }
-        bool moved = true;
-        for (const auto& [range, bytes] : held) {
-            const auto position = file_.log->copy_data(range.begin, *source, {bytes.data(), range.size()},
-                                                       log::DataClass::kMetadata, bytes.sequence, realtime_ns());
-            moved = position.segment != nullptr;
-            if (!moved) break;   // the bytes stay where they are, and a later read reports the fault
-            const LockGuard lock(file_.mutex());
-            file_.bytes.index().relocate_held(range, {position.segment, position.offset, bytes.sequence,
-                                                      static_cast<std::uint32_t>(position.segment->own_generation),
-                                                      log::DataClass::kMetadata});
-        }
+        // Bytes that did not move stay where they are. A later append, or read, reports a fault.
+        const Status moved = attempt([&]() NO_THREAD_SAFETY_ANALYSIS { return move_held(held, *source); });
         const LockGuard lock(file_.mutex());
         file_.bytes.index().keepers().unpin(index::StagedPlace{source}.keeper());
         if (!moved) return;
     }
+}
+
+Status StagingLog::move_held(std::span<const index::StagedExtents::Extent> held, const log::Segment& source) {
+    for (const auto& [range, bytes] : held) {
+        const auto position = file_.log->copy_data(range.begin, source, {bytes.data(), range.size()},
+                                                   log::DataClass::kMetadata, bytes.sequence, realtime_ns());
+        if (position.segment == nullptr) return file_.log->fault();
+        const LockGuard lock(file_.mutex());
+        file_.bytes.index().relocate_held(range, {position.segment, position.offset, bytes.sequence,
+                                                  static_cast<std::uint32_t>(position.segment->own_generation),
+                                                  log::DataClass::kMetadata});
+    }
+    return Status::ok();
 }
 
 Status StagingLog::make_marker_room() {

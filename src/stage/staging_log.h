@@ -2,15 +2,17 @@
 // segments from the process's pool, waits for them, moves a few held bytes out of old ones, and gives back those that
 // hold nothing more. It owns the segment that a file to be shared takes before it has a log (`take_first_segment`);
 // `FileState::log` owns all others. Under the file's lock: a segment that a target write or a reader uses is pinned,
-// and is not released. Segments are released oldest first, and never the newest while the file is staged. When the
-// mapping faults (log_fault.cc), the staged bytes drain and the file's mode becomes `kBypass`. If some of them cannot
-// be read back, the file stays staged, and writes bypass its log. Comments name the locks that the caller holds: the
-// writer's, the file's, or none. All calls but the questions, `adopt` and `recycle` may block.
+// and is not released. Each pin ends, also if memory is short meanwhile: else no close would come to its end. Segments
+// are released oldest first, and never the newest while the file is staged. When the mapping faults (log_fault.cc), the
+// staged bytes drain and the file's mode becomes `kBypass`. If some of them cannot be read back, the file stays staged,
+// and writes bypass its log. Comments name the locks that the caller holds: the writer's, the file's, or none. All
+// calls but the questions, `adopt` and `recycle` may block.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/mutex.h"
 #include "base/status.h"
@@ -77,6 +79,9 @@ class StagingLog {
     Result<std::uint64_t> await_room(log::SegmentPool::Take take) REQUIRES(file_.writer);
     void await_deadline(log::SegmentPool::Take take) REQUIRES(file_.writer);
     void compact() REQUIRES(file_.writer);
+    // Copies `held`, which the pinned `source` holds, to the newest segment. Stops at the first failure.
+    Status move_held(std::span<const index::StagedExtents::Extent> held, const log::Segment& source)
+        REQUIRES(file_.writer) EXCLUDES(file_.mutex());
 
     const StagedFile& owner_;
     FileState& file_;

@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 
+#include "support/jumping_clock.h"
+#include "support/left_threads.h"
 #include "support/team_files.h"
 #include "support/thread_team.h"
 
@@ -189,6 +191,44 @@ TEST(GroupDurability, a_log_that_cannot_be_synced_fails_every_commit_from_then_o
         EXPECT_EQ(closed.is_ok(), whose == 1)
             << "who drains knows of its own log only; the others' commits have said it";
     }
+}
+
+// The log is the only copy of what the target may not have on its device, also once a sync of the log has failed.
+TEST(GroupDurability, a_sync_of_the_target_that_is_given_up_releases_nothing) {
+    test::left_on_purpose = true;
+    const auto of_log = std::make_shared<io::FaultPlan>(), of_target = std::make_shared<io::FaultPlan>();
+    LoadedOptions loaded = options(Durability::kNode);
+    loaded.options.patience = 10;
+    loaded.options.size = 256 << 10;
+    std::size_t engine = 0;
+    Participants node(2, loaded, of_target, {}, false,
+                      {[&](std::unique_ptr<io::Directory> area) {
+                           return engine++ == 0 ? io::make_fault_directory(std::move(area), of_log) : std::move(area);
+                       },
+                       {},
+                       std::make_shared<test::JumpingClock>([of_target] { return of_target->hanging(); })});
+    const auto bytes = bytes_of(150'000, 1);
+    ASSERT_TRUE(node.write(0, 0, bytes));
+    ASSERT_TRUE(node.commit());
+    ASSERT_TRUE(node.write(0, bytes.size(), bytes_of(100, 3)));
+    of_log->fail(io::Operation::kSync, 1, 1, EIO);
+    EXPECT_EQ(node.commit().sys_errno(), EIO);
+    ASSERT_TRUE(node.drain());
+    of_target->hang(io::Operation::kSync);
+    Status written;
+    for (int i = 0; i < 8 && written; ++i) written = node.write(0, 200'000, bytes_of(60'000, 2), ByteClass::kMetadata);
+    EXPECT_TRUE(of_target->hanging());
+    test::Crash crash(
+        *io::open_posix_directory(node.scratch().area()).value(), [&] { return std::vector<std::byte>(bytes.size()); },
+        node.target().identity());
+    const auto report = crash.recover();
+    ASSERT_TRUE(report) << report.status().message();
+    for (const auto& each : report.value().files) EXPECT_TRUE(each.status) << each.status.message();
+    auto got = crash.contents();
+    got.resize(bytes.size());
+    EXPECT_TRUE(same(got, bytes));
+    of_target->let_go();
+    (void)node.close();
 }
 
 TEST(GroupDurability, holds_only_if_all_ranks_of_one_node_want_it_and_rank_0_says_so_once) {

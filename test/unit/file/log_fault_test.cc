@@ -40,20 +40,26 @@ void expect_right_or_told(const Participants& node, const test::PlainBytes& now)
     }
 }
 
-class CutLog : public testing::TestWithParam<std::size_t> {};
+struct Cut {
+    std::size_t whose;
+    Durability durability;
+};
+class CutLog : public testing::TestWithParam<Cut> {};
 
 // A log that was cut stands for a device that is gone: pages beyond the cut cannot be had. The others have followed
 // nothing of it yet, or all.
 TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
     FOREBAY_SKIP_WITHOUT_FAULTS();
-    const std::size_t whose = GetParam();
+    const std::size_t whose = GetParam().whose;
+    LoadedOptions loaded = options();
+    loaded.options.durability = GetParam().durability;
     std::uint64_t told_runs = 0;
     for (std::uint64_t cut = 0; cut < kBytes + kSegment; cut += 4096) {
         for (const bool followed : {false, true}) {
             SCOPED_TRACE(testing::Message() << "cut to " << cut << (followed ? ", followed before" : ""));
             // A real file: the system says EFAULT where a log cannot be read.
             const test::Scratch home;
-            Participants node(kCount, options(), nullptr, {}, false,
+            Participants node(kCount, loaded, nullptr, {}, false,
                               {{}, [&](std::unique_ptr<io::File>) {
                                    return std::move(std::move(io::open_posix_directory(
                                                                   std::filesystem::path(home.target()).parent_path()))
@@ -94,8 +100,14 @@ TEST_P(CutLog, of_one_participant_is_told_to_all_and_what_can_be_had_is_right) {
     EXPECT_GT(told_runs, 20u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Whose, CutLog, testing::Values(0, 1, 2),
-                         [](const auto& whose) { return "participant_" + std::to_string(whose.param); });
+INSTANTIATE_TEST_SUITE_P(Whose, CutLog,
+                         testing::Values(Cut{0, Durability::kProcess}, Cut{1, Durability::kProcess},
+                                         Cut{2, Durability::kProcess}, Cut{0, Durability::kNode},
+                                         Cut{1, Durability::kNode}, Cut{2, Durability::kNode}),
+                         [](const auto& given) {
+                             return "participant_" + std::to_string(given.param.whose) +
+                                    (given.param.durability == Durability::kNode ? "_node" : "_process");
+                         });
 
 }   // namespace
 }   // namespace forebay

@@ -183,27 +183,67 @@ TEST_F(DescriptorTest, a_forked_child_leaves_its_parent_the_lock) {
     ::close(other);
 }
 
+// A forked child that lives as long as this object, and calls nothing of forebay.
+class IdleChild {
+  public:
+    IdleChild() {
+        EXPECT_EQ(::pipe2(ends_.data(), O_CLOEXEC), 0);
+        child_ = ::fork();
+        if (child_ != 0) return;
+        ::close(ends_[1]);
+        char nothing;
+        (void)!::read(ends_[0], &nothing, 1);   // until the parent closes its end
+        ::_exit(0);
+    }
+    ~IdleChild() {
+        ::close(ends_[1]);
+        ::close(ends_[0]);
+        int status = -1;
+        EXPECT_EQ(::waitpid(child_, &status, 0), child_);
+    }
+    IdleChild(const IdleChild&) = delete;
+    IdleChild& operator=(const IdleChild&) = delete;
+
+  private:
+    std::array<int, 2> ends_{};
+    pid_t child_ = -1;
+};
+
 // Another thread forks while this one holds the lock; the child lives on and never ends the lock itself.
 TEST_F(DescriptorTest, the_lock_of_a_directory_ends_although_a_forked_child_has_its_descriptor) {
     const auto directory = std::move(open_posix_directory(path_)).value();
-    std::array<int, 2> ends{};
-    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
     auto lock = directory->lock(Directory::Patience::kTry);
     ASSERT_TRUE(lock);
-    const pid_t child = ::fork();
-    if (child == 0) {
-        ::close(ends[1]);
-        char nothing;
-        (void)!::read(ends[0], &nothing, 1);   // until the parent closes its end
-        ::_exit(0);
-    }
+    const IdleChild child;
     EXPECT_FALSE(directory->lock(Directory::Patience::kTry));
     lock = Status(Code::kUnavailable, "");
     EXPECT_TRUE(directory->lock(Directory::Patience::kTry));
-    ::close(ends[1]);
-    ::close(ends[0]);
+}
+
+TEST_F(DescriptorTest, the_lock_of_a_file_to_recover_ends_although_a_forked_child_has_its_descriptor) {
+    std::ofstream(in("target")) << "bytes";
+    auto existing = open_existing_file(in("target"));
+    ASSERT_TRUE(existing) << existing.status().message();
+    const IdleChild child;
+    EXPECT_EQ(open_existing_file(in("target")).status().code(), Code::kUnavailable);
+    existing = Status(Code::kUnavailable, "");
+    const auto again = open_existing_file(in("target"));
+    EXPECT_TRUE(again) << again.status().message();
+}
+
+// The child's end of its copy leaves the parent the lock.
+TEST_F(DescriptorTest, a_forked_child_that_gives_up_a_file_to_recover_leaves_its_parent_the_lock) {
+    std::ofstream(in("target")) << "bytes";
+    auto existing = open_existing_file(in("target"));
+    ASSERT_TRUE(existing) << existing.status().message();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        existing = Status(Code::kUnavailable, "");
+        ::_exit(0);
+    }
     int status = -1;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(open_existing_file(in("target")).status().code(), Code::kUnavailable);
 }
 
 TEST_F(DescriptorTest, a_file_that_is_known_is_opened_by_its_first_use) {

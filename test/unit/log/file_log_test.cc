@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <thread>
 
 #include "base/bytes.h"
@@ -13,7 +14,10 @@
 #include "base/options.h"
 #include "io/fault_file.h"
 #include "io/memory_file.h"
+#include "io/posix_file.h"
 #include "support/engine_fixture.h"
+#include "support/faults.h"
+#include "support/scratch_folder.h"
 
 namespace forebay::log {
 namespace {
@@ -394,6 +398,29 @@ TEST_F(ColdSegment, is_cold_still_when_it_was_given_back_and_taken_again) {
     EXPECT_TRUE(holds(append(kPayload, 4), kPayload, 4));
     EXPECT_TRUE(holds(append(50, 5), 50, 5));
     EXPECT_TRUE(again->warm());
+}
+
+// A cut stands for a page that the file system has lost.
+TEST(FileLogFault, the_end_of_a_log_whose_page_is_lost_is_an_error) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
+    const std::string folder = test::make_scratch_folder();
+    auto file = std::move(io::open_posix_directory(folder)).value()->open_file("log", io::OpenMode::kCreateNew);
+    ASSERT_TRUE(file) << file.status().message();
+    {
+        SegmentPool pool(std::move(file).value(), PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
+        FileLog log(pool, 5, LogTarget{0x21, 0x22, "/scratch/run.h5"}, false);
+        EXPECT_EQ(log.segments().end_position().value(), 0u);
+        auto segment = log.acquire();
+        ASSERT_TRUE(segment) << segment.status().message();
+        ASSERT_TRUE(log.adopt(segment.value(), {}, 1));
+        EXPECT_EQ(log.segments().end_position().value(), log_position(0, segment.value()->tail, kSegment));
+        std::filesystem::resize_file(folder + "/log", 0);
+        const auto end = log.segments().end_position();
+        EXPECT_EQ(end.status().sys_errno(), EIO) << end.status().message();
+        EXPECT_NE(end.status().message().find(folder + "/log"), std::string::npos) << end.status().message();
+        EXPECT_EQ(segment.value()->published_tail(), std::nullopt);
+    }
+    std::filesystem::remove_all(folder);
 }
 
 }   // namespace

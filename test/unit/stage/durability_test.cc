@@ -96,6 +96,47 @@ TEST(DurabilityOption, a_commit_whose_record_could_not_be_synced_is_not_mixed_wi
     EXPECT_TRUE(recorded);
 }
 
+// The failed sync of the log is over: it is another device. The log has the only copy of what the target's sync lost.
+TEST(DurabilityOption, after_a_failed_sync_of_the_log_it_still_keeps_what_the_target_may_have_lost) {
+    for (const bool for_room : {false, true}) {
+        SCOPED_TRACE(for_room ? "a writer wants room" : "at close");
+        Area area;
+        Target target;
+        auto of_log = std::make_shared<io::FaultPlan>(), of_target = std::make_shared<io::FaultPlan>();
+        LoadedOptions loaded = options(Durability::kNode);
+        loaded.options.size = 256 << 10;
+        auto engine = stage::Engine::create(loaded, area.opener(of_log));
+        auto file = test::attach(*engine, target, true, of_target);
+        const auto bytes = test::bytes_of(150'000, 1);
+        ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
+        ASSERT_TRUE(file->commit());
+        ASSERT_TRUE(file->write(bytes.size(), test::bytes_of(100, 3), ByteClass::kRaw));
+        of_log->fail(io::Operation::kSync, 1, 1, EIO);
+        EXPECT_EQ(file->commit().sys_errno(), EIO);
+        EXPECT_EQ(of_log->fired(), 1u);
+        ASSERT_TRUE(file->drain());
+        const auto device = std::vector<std::byte>(bytes.size());   // what the target's device has
+        of_target->fail(io::Operation::kSync, 1, 1, EIO);
+        if (for_room) {
+            Status written;
+            for (int i = 0; i < 8 && written; ++i)
+                written = file->write(200'000, test::bytes_of(60'000, 2), ByteClass::kMetadata);
+            EXPECT_EQ(written.sys_errno(), EIO) << written.message();
+        } else {
+            EXPECT_EQ(engine->detach(file, true).sys_errno(), EIO);
+            EXPECT_TRUE(file->lifecycle().leaves_log());
+        }
+        EXPECT_EQ(of_target->fired(), 1u);
+        test::Crash crash(*area.shared_open(), [&] { return device; }, target.identity());
+        const auto report = crash.recover();
+        ASSERT_TRUE(report) << report.status().message();
+        for (const auto& each : report.value().files) EXPECT_TRUE(each.status) << each.status.message();
+        auto got = crash.contents();
+        got.resize(bytes.size());
+        EXPECT_TRUE(test::same(got, bytes));
+    }
+}
+
 TEST(DurabilityOption, node_syncs_a_file_that_stepped_aside) {
     Area area;
     Target target;

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
@@ -97,7 +99,7 @@ struct Shortage {
 class MemoryFault : public testing::TestWithParam<Shortage> {
   protected:
     LoadedOptions options() const {
-        LoadedOptions loaded = test::small_options();
+        LoadedOptions loaded = options_;
         loaded.options.durability = GetParam().durability;
         loaded.options.segment = 16 << 10;
         return loaded;
@@ -122,6 +124,7 @@ class MemoryFault : public testing::TestWithParam<Shortage> {
     }
     ~MemoryFault() override { EXPECT_TRUE(failed_ > 0 || may_allocate_nothing_); }
 
+    LoadedOptions options_ = test::small_options();
     long failed_ = 0;
     bool may_allocate_nothing_ = false;
 };
@@ -153,6 +156,74 @@ TEST_P(MemoryFault, of_a_write_of_many_parts) {
              }
              ground.expect_all_well(status ? ByteRange{} : ByteRange{0, 50 * 700}, before);
          });
+}
+
+// Calls `prepare` while all allocations succeed.
+template <class Prepare>
+void with_memory(Prepare&& prepare) {
+    const long nth = test::allocations_until_failure.exchange(kNever);
+    prepare();
+    test::allocations_until_failure = nth;
+}
+
+// A segment that stays pinned would let no close come to its end.
+TEST_P(MemoryFault, of_a_write_that_moves_held_bytes_to_the_newest_segment) {
+    const Content bytes = test::bytes_of(30'000, 77);
+    std::uint64_t moved = 0;
+    each(
+        [&](Ground& ground) {
+            std::uint64_t before = 0;
+            with_memory([&] {
+                EXPECT_TRUE(ground.file->commit());
+                EXPECT_TRUE(ground.file->drain());
+                ground.file->log().pause_drain();   // else these writes could find the oldest segment drained
+                ground.put(10'000, 100, 5, ByteClass::kMetadata);
+                ground.put(100'000, 90'000, 6, ByteClass::kRaw);
+                ground.file->log().resume_drain();
+                for (int i = 0; i < 5000 && ground.file->counters().pending > 100; ++i) {
+                    (void)ground.file->log().drain_for_room();
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                }
+                EXPECT_EQ(ground.file->counters().held, 100u);
+                before = ground.file->state().log->segments().oldest_order();
+            });
+            const Status status = ground.file->write(200'000, bytes, ByteClass::kRaw);
+            const log::SegmentList& segments = ground.file->state().log->segments();
+            moved += segments.oldest_order() != before || segments.oldest()->live_bytes == 0 ? 1 : 0;
+            return status;
+        },
+        [&](Ground& ground, const Status& status, const Content&) {
+            const Content before = ground.now;
+            ground.note(200'000, bytes);
+            ground.expect_all_well(status ? ByteRange{} : ByteRange{before.size(), 200'000 + bytes.size()}, before);
+        });
+    EXPECT_GT(moved, 0u);
+}
+
+// A range that stays in flight would let no close come to its end.
+TEST_P(MemoryFault, of_a_write_that_bypasses_a_full_log) {
+    options_.options.full = WhenFull::kThrough;
+    options_.options.size = 128 << 10;
+    const Content bytes = test::bytes_of(30'000, 77);
+    std::uint64_t through = 0;
+    each(
+        [&](Ground& ground) {
+            std::uint64_t before = 0;
+            with_memory([&] {
+                for (std::uint64_t i = 0; i < 10; ++i)
+                    ground.put(100'000 + 20'000 * i, 20'000, i, ByteClass::kMetadata);
+                before = ground.file->counters().through;
+            });
+            const Status status = ground.file->write(400'000, bytes, ByteClass::kMetadata);
+            through += ground.file->counters().through - before;
+            return status;
+        },
+        [&](Ground& ground, const Status& status, const Content&) {
+            const Content before = ground.now;
+            ground.note(400'000, bytes);
+            ground.expect_all_well(status ? ByteRange{} : ByteRange{before.size(), 400'000 + bytes.size()}, before);
+        });
+    EXPECT_GT(through, 0u);
 }
 
 // With the staging area, which the first file to be written opens.
@@ -213,9 +284,7 @@ TEST_P(MemoryFault, of_a_truncation) {
         each(
             [&](Ground& ground) {
                 // A commit leaves the maps without memory in reserve.
-                const long nth = test::allocations_until_failure.exchange(kNever);
-                EXPECT_TRUE(ground.file->commit());
-                test::allocations_until_failure = nth;
+                with_memory([&] { EXPECT_TRUE(ground.file->commit()); });
                 return ground.file->truncate(size);
             },
             [&](Ground& ground, const Status& status, const Content& before) {
