@@ -76,9 +76,11 @@ class SmallCopy {
 };
 
 // The key in tables of open files: without a descriptor the inode number may be reused, so it has no device and inode.
+// A search by device and inode has to compare these files' own io::File::identity, too.
 [[nodiscard]] inline io::Identity identity_of_lease(const Version& version) noexcept {
     return {kOffsetMax, small_file_key(version)};
 }
+[[nodiscard]] inline bool is_of_lease(const io::Identity& key) noexcept { return key.device == kOffsetMax; }
 
 struct LeasedFile {
     std::string path;

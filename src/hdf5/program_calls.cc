@@ -11,6 +11,7 @@
 
 #include "base/attempt.h"
 #include "cache/attached_replica.h"
+#include "cache/small_copy.h"
 #include "hdf5/host/copies.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/pause.h"
@@ -20,6 +21,17 @@ namespace forebay::hdf5 {
 
 namespace {
 
+// A file that was opened by a lease has another key in the table.
+std::shared_ptr<cache::CachedFile> find_leased(stage::FileTable& files, const io::Identity& identity) {
+    for (const auto& open : files.all()) {
+        if (!cache::is_of_lease(open->identity())) continue;
+        auto cached = files.cached(open->identity());
+        if (cached == nullptr) continue;
+        if (const auto own = cached->identity(); own && own.value() == identity) return cached;
+    }
+    return nullptr;
+}
+
 std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     struct stat seen{};
     if (path == nullptr || ::stat(path, &seen) != 0) {
@@ -28,11 +40,13 @@ std::shared_ptr<cache::CachedFile> find_cached(const char* path, int& problem) {
     }
     const auto engine = Session::get().engine();
     const io::Identity identity{seen.st_dev, seen.st_ino};
-    std::shared_ptr<cache::CachedFile> file = engine == nullptr ? nullptr : engine->files().cached(identity);
-    problem = 0;
-    if (file == nullptr)
-        problem = engine == nullptr || engine->files().find({identity.device, identity.inode}) == nullptr ? ENOENT
-                                                                                                          : ENOTSUP;
+    problem = ENOENT;
+    if (engine == nullptr) return nullptr;
+    std::shared_ptr<cache::CachedFile> file = engine->files().cached(identity);
+    const bool open = file != nullptr || engine->files().find(identity) != nullptr;
+    if (!open) file = find_leased(engine->files(), identity);
+    if (file != nullptr) problem = 0;
+    else if (open) problem = ENOTSUP;
     return file;
 }
 

@@ -246,7 +246,8 @@ void Session::count_aside(ledger::AsideReason reason) {
     if (const std::shared_ptr<stage::Engine> counting = engine()) counting->count_aside(reason);
 }
 
-void Session::compare_cached() noexcept {
+void Session::note_refresh() noexcept {
+    refreshes_.fetch_add(1, std::memory_order_relaxed);
     try {
         if (const std::shared_ptr<stage::Engine> comparing = engine()) comparing->files().compare_cached();
     } catch (...) {   // without memory reads go on as before

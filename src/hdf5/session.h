@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -56,8 +57,11 @@ class Session {
     [[nodiscard]] bool wants(hid_t file_access_list, bool writable);   // with the text of the engine
 
     void count_aside(ledger::AsideReason reason);
-    // HDF5 is about to read an object anew (stage::FileTable::compare_cached).
-    void compare_cached() noexcept;
+    // HDF5 is about to read an object anew (H5Drefresh and its kin), for all of its handles. Compares cached files
+    // (stage::FileTable::compare_cached).
+    void note_refresh() noexcept;
+    // Number of these calls so far. While it is unchanged, HDF5 keeps the metadata of a file that is open read-only.
+    [[nodiscard]] std::uint64_t refreshes() const noexcept { return refreshes_.load(std::memory_order_relaxed); }
 
     // Keeps a closed file's failure that no call reported (call_scope.h). `end` writes it to standard error.
     void keep_unreported(Status failure) noexcept;
@@ -91,6 +95,7 @@ class Session {
         made_;   // all of this process; a file that was never closed keeps its engine alive
     hid_t driver_ = H5I_INVALID_HID, mpi_driver_ = H5I_INVALID_HID;
     Status unreported_;
+    std::atomic<std::uint64_t> refreshes_{0};
 };
 
 }   // namespace forebay::hdf5

@@ -62,6 +62,13 @@ def read(path):
     return int(open_files[path]["sample"][0])
 def close(path):
     open_files.pop(path).close()
+def prefetch(path):
+    import forebay
+    try:
+        with forebay.prefetch(path) as asked:
+            return asked.wait(60), asked.left
+    except OSError as error:
+        return os.strerror(error.errno)
 for line in sys.stdin:
     print(repr(eval(line)), flush=True)
 """
@@ -179,6 +186,24 @@ def test_the_second_and_third_epoch_make_no_request(mounted, tmp_path, revalidat
             assert asked(fs, before) == {}
     cache = told(tmp_path)
     assert cache["hit_bytes"] > 2 * FILES * VALUES and cache["files"] == 3 * FILES and cache["aside"] == {}, cache
+
+
+def test_a_file_that_a_lease_has_opened_is_prefetched_by_its_path(mounted, tmp_path):
+    folder, fs = mounted
+    with program(native(), folder) as reader:
+        expected = reader("label('target/8.h5')")
+    with program(leased(tmp_path), folder) as reader:
+        assert reader("label('target/8.h5')") == expected
+        before = requests(fs)
+        assert reader("keep('target/8.h5')") == (VALUES,)
+        assert asked(fs, before) == {}
+        assert reader("prefetch('target/9.h5')") == "No such file or directory"
+        for name in "target/8.h5", "target/../target/8.h5":
+            assert reader(f"prefetch('{name}')") == (True, 0)
+        assert reader("read('target/8.h5')") == expected[0]
+        reader("close('target/8.h5')")
+        assert reader("prefetch('target/8.h5')") == "No such file or directory"
+    assert told(tmp_path)["fetched_bytes"] > VALUES
 
 
 @pytest.mark.parametrize("revalidate", ["open", "always"])

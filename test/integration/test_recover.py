@@ -549,26 +549,28 @@ def test_status_names_what_was_left_and_what_to_do(killed, area):
 
 # ---- automatic recovery ------------------------------------------------------------------------------
 
-READ = "import h5py, sys\nwith h5py.File(sys.argv[1], sys.argv[2]) as f: print(list(f))"
+READ = "import h5py, sys\nwith h5py.File(sys.argv[1], sys.argv[2], driver=sys.argv[3] or None) as f: print(list(f))"
 
 
-def open_with(path, mode, environment):
+def open_with(path, mode, environment, driver=""):
     return subprocess.run(
-        [sys.executable, "-c", READ, path, mode], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", READ, path, mode, driver], env=environment, capture_output=True, text=True, timeout=60
     )
 
 
+@pytest.mark.check
+@pytest.mark.parametrize("driver", ["", "core", "stdio"])  # the default one is forebay's
 @pytest.mark.parametrize("mode", ["r", "r+"])
-def test_opening_a_file_recovers_it_first_and_says_so_once(killed, area, mode):
+def test_opening_a_file_recovers_it_first_and_says_so_once(killed, area, mode, driver):
     path, expected = killed
-    opened = open_with(path, mode, staged(area))
+    opened = open_with(path, mode, staged(area), driver)
     assert opened.returncode == 0, opened.stderr
     assert opened.stdout == "['step 0', 'step 1', 'step 2']\n"
     assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
     assert left(area) == []
     if mode == "r":
         assert without_marks(path) == without_marks(expected)
-    again = open_with(path, mode, staged(area))
+    again = open_with(path, mode, staged(area), driver)
     assert again.returncode == 0 and again.stderr == ""
 
 
@@ -585,12 +587,13 @@ def test_creating_a_file_anew_gives_up_what_was_left_of_the_old_one(killed, area
         assert list(f) == ["new"]
 
 
-def test_a_file_that_cannot_be_recovered_is_not_opened_for_writing(killed, area):
+@pytest.mark.parametrize("driver", ["", "core", "stdio"])
+def test_a_file_that_cannot_be_recovered_is_not_opened_for_writing(killed, area, driver):
     path, _ = killed
     (log,) = area.glob("forebay-*/*/log")
     damage(log)
     before = path.read_bytes()
-    opened = open_with(path, "r+", staged(area))
+    opened = open_with(path, "r+", staged(area), driver)
     assert opened.returncode != 0 and "cannot be recovered" in opened.stderr and "forebay discard" in opened.stderr
     assert path.read_bytes() == before and left(area)
-    assert "cannot be recovered" in open_with(path, "r", staged(area)).stderr
+    assert "cannot be recovered" in open_with(path, "r", staged(area), driver).stderr

@@ -212,7 +212,7 @@ herr_t dataset_specific(void* dataset, H5VL_dataset_specific_args_t* args, hid_t
         [&](void* under, hid_t connector) -> herr_t {
             if (resizes && !ready_to_resize("dataset_set_extent", *as_object(dataset), args->args.set_extent.size))
                 return -1;
-            if (args->op_type == H5VL_DATASET_REFRESH) Session::get().compare_cached();
+            if (args->op_type == H5VL_DATASET_REFRESH) Session::get().note_refresh();
             const herr_t result = host().H5VLdataset_specific(under, connector, args, transfer, request);
             meet_after_filling("dataset_specific");
             return result;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "hdf5/connector/dataset_questions.h"
 #include "hdf5/connector/object_file.h"
 #include "hdf5/connector/selection_runs.h"
+#include "hdf5/session.h"
 
 namespace forebay::hdf5 {
 
@@ -71,12 +73,13 @@ DatasetBytes::DatasetBytes(const Object& dataset) {
     host().H5Pclose(creation);
 }
 
-bool DatasetBytes::is_current(std::uint64_t since) const noexcept {
-    return since != 0 && (!file_->writable || since == CallScope::calls());
+// A positive number. While it is unchanged, HDF5 has the dataset as it was.
+std::uint64_t DatasetBytes::moment() const noexcept {
+    return 1 + (file_->writable ? CallScope::calls() : Session::get().refreshes());
 }
 
 std::optional<AtOnce> DatasetBytes::settle(const Object& dataset) {
-    if (!file_->writable || is_current(settled_)) return std::nullopt;
+    if (!file_->writable || settled_ == moment()) return std::nullopt;
     if (file_->holds_raw_data) return AtOnce::kHeld;
     const QuietErrors quiet;
     H5VL_dataset_specific_args_t args{};
@@ -90,12 +93,12 @@ std::optional<AtOnce> DatasetBytes::settle(const Object& dataset) {
             return AtOnce::kHeld;
         }
     }
-    settled_ = CallScope::calls();
+    settled_ = moment();
     return std::nullopt;
 }
 
 std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
-    if (is_current(chunks_found_)) return too_many_chunks_ ? std::optional(AtOnce::kPieces) : std::nullopt;
+    if (chunks_found_ == moment()) return too_many_chunks_ ? std::optional(AtOnce::kPieces) : std::nullopt;
     chunks_.clear();
     ChunkBytesWalk walk{chunks_, chunk_, grid_};
     H5VL_native_dataset_optional_args_t args{};
@@ -108,7 +111,7 @@ std::optional<AtOnce> DatasetBytes::find_chunks(const Object& dataset) {
         chunks_.clear();
         if (!walk.too_many) return AtOnce::kUnallocated;
     }
-    chunks_found_ = CallScope::calls();
+    chunks_found_ = moment();
     return walk.too_many ? std::optional(AtOnce::kPieces) : std::nullopt;
 }
 
@@ -136,9 +139,10 @@ std::optional<AtOnce> DatasetBytes::add_pieces(const Object& dataset, const Sele
     const QuietErrors quiet;
     if (chunked_) {
         if (selection.dimensions.size() != chunk_.size()) return AtOnce::kSelection;
-        grid_.resize(chunk_.size());
-        for (std::size_t i = 0; i < chunk_.size(); ++i)
-            grid_[i] = (selection.dimensions[i] + chunk_[i] - 1) / chunk_[i];
+        std::vector<hsize_t> grid(chunk_.size());
+        for (std::size_t i = 0; i < chunk_.size(); ++i) grid[i] = (selection.dimensions[i] + chunk_[i] - 1) / chunk_[i];
+        if (grid != grid_) chunks_found_ = 0;
+        grid_ = std::move(grid);
         if (const auto why = find_chunks(dataset)) return why;
     } else if (address_ = address_of(dataset); address_ == HADDR_UNDEF) {
         return AtOnce::kUnallocated;

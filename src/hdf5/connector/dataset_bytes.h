@@ -1,8 +1,9 @@
 // Finds the bytes of a dataset in its file, if they lie there like in memory: contiguous, or in chunks without filters.
 // It asks HDF5 once for facts that never change. After a call of the program that may have changed the dataset, it asks
-// again for the chunks' places, and has HDF5 write the dataset's chunk cache and sieve buffer. Ownership: the
-// connector's object of the dataset owns it. Thread-safety: as HDF5's. Blocks as HDF5's metadata access does. Source:
-// HDF5 reference manual, H5Dget_offset, H5Dchunk_iter, H5Dflush.
+// again for the chunks' places, and has HDF5 write the dataset's chunk cache and sieve buffer. In a file that is open
+// read-only, only a refresh through any handle changes the dataset. Ownership: the connector's object owns it.
+// Thread-safety: as HDF5's. Blocks as HDF5's metadata access does. Source: HDF5 reference manual, H5Dget_offset,
+// H5Dchunk_iter, H5Dflush.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +47,12 @@ class DatasetBytes {
         std::uint64_t size = 0;   // number of consecutive bytes there
     };
     [[nodiscard]] Place place_of_byte(const Selection& selection, std::uint64_t offset) const;
-    [[nodiscard]] bool is_current(std::uint64_t since) const noexcept;
+    [[nodiscard]] std::uint64_t moment() const noexcept;
 
     std::shared_ptr<OpenFile> file_;
     bool plain_ = false, chunked_ = false;
     std::vector<hsize_t> chunk_;
-    // The values of CallScope::calls at the last time, or 0.
+    // The moments of the last time, or 0.
     std::uint64_t settled_ = 0, chunks_found_ = 0;
     haddr_t address_ = HADDR_UNDEF;
     std::unordered_map<std::uint64_t, haddr_t> chunks_;

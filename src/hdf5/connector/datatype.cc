@@ -37,7 +37,7 @@ herr_t datatype_specific(void* type, H5VL_datatype_specific_args_t* args, hid_t 
     return forward(
         "datatype_specific", type, {}, request,
         [&](void* under, hid_t connector) {
-            if (args->op_type == H5VL_DATATYPE_REFRESH) Session::get().compare_cached();
+            if (args->op_type == H5VL_DATATYPE_REFRESH) Session::get().note_refresh();
             return host().H5VLdatatype_specific(under, connector, args, transfer, request);
         },
         CallKind::kObjectFlush);   // its only operations are flush and refresh

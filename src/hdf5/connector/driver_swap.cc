@@ -58,6 +58,20 @@ Status await_closed(const char* path) {
     return engine->closes().await({status.st_dev, status.st_ino});
 }
 
+// Like `await_closed`, and for a file that stays also recovers it. One process decides this alone.
+Status make_whole(const char* path, unsigned flags) {
+    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (engine == nullptr || path == nullptr) return Status::ok();
+    if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) != 0) {
+        FOREBAY_TRY(await_closed(path));
+        return (flags & H5F_ACC_TRUNC) != 0 ? engine->leftovers().admit_emptying(path) : Status::ok();
+    }
+    const auto recovered = engine->recover_before_open(path, (flags & H5F_ACC_RDWR) != 0);
+    if (!recovered) return recovered.status();
+    if (!recovered.value().empty()) warn_once(recovered.value());
+    return Status::ok();
+}
+
 }   // namespace
 
 bool exchange_driver(hid_t file_access_list) {
@@ -324,7 +338,8 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
     // Without a ballot the ranks have no team. Then the other ranks' open waits for a rank that fails here.
-    if (!origin_->staged && !closes_awaited_ && refusal_) refusal_ = await_closed(path);
+    if (!origin_->staged && !closes_awaited_ && refusal_)
+        refusal_ = reason_of(driver) == AsideReason::kDriver ? make_whole(path, flags) : await_closed(path);
     if (!refusal_) refuse(function, refusal_);
 }
 

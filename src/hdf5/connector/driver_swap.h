@@ -1,11 +1,13 @@
 // Chooses the driver of a file: ours in place of HDF5's default (sec2) or mpio, or the user's own.
 // A copy of the user's file access list gets our driver and the connector beneath. Lists that HDF5 hands out later get
 // the user's driver and connector back, so no program sees ours. Files that forebay must not touch keep their driver
-// and are counted with the reason. SWMR files get our driver, which does not stage them. HDF5 tells files apart by
-// driver first, and the same file may be open without SWMR, also through an external link. With mpio, copying a list is
-// collective. If a rank was started without the connector (file/launch.h), there is no ballot, and the copy has the
-// communicator of the original (local_list.h). Ownership: an `UnderList` owns its copy. Thread-safety: as HDF5's.
-// Blocks as stat(2), on deferred closes, and with mpio until all ranks have voted and recovered the file.
+// and are counted with the reason. Invariant: a serial driver that opens an existing file finds in it the bytes of
+// deferred closes, and those that dead processes have left. SWMR files get our driver, which does not stage them. HDF5
+// tells files apart by driver first, and the same file may be open without SWMR, also through an external link. With
+// mpio, copying a list is collective. If a rank was started without the connector (file/launch.h), there is no ballot,
+// and the copy has the communicator of the original (local_list.h). Ownership: an `UnderList` owns its copy. Thread-
+// safety: as HDF5's. Blocks as stat(2), on deferred closes, and with mpio until all ranks have voted and recovered the
+// file.
 #pragma once
 
 #include <functional>
@@ -60,7 +62,7 @@ class UnderList {
     bool closes_awaited_ = false;   // by all ranks, which agree on the outcome
     std::shared_ptr<Origin> origin_;
     std::optional<ledger::AsideReason> aside_;
-    Status refusal_;   // with mpio: why the open has to fail
+    Status refusal_;   // why the open has to fail
     std::optional<TeamOffer> offer_;
 };
 

@@ -37,7 +37,7 @@ herr_t group_specific(void* group, H5VL_group_specific_args_t* args, hid_t trans
     return forward(
         "group_specific", group, {}, request,
         [&](void* under, hid_t connector) -> herr_t {
-            if (args->op_type == H5VL_GROUP_REFRESH) Session::get().compare_cached();
+            if (args->op_type == H5VL_GROUP_REFRESH) Session::get().note_refresh();
             if (args->op_type == H5VL_GROUP_MOUNT && !is_usable("group_mount", args->args.mount.child_file)) return -1;
             if (args->op_type == H5VL_GROUP_UNMOUNT && !ready_to_close("group_unmount", *as_object(group), H5I_FILE))
                 return -1;

@@ -46,7 +46,7 @@ herr_t object_specific(void* object, const H5VL_loc_params_t* location, H5VL_obj
                 if (!ready_to_free("object_change_reference_count")) return -1;
                 note_unlinked();
             }
-            if (args->op_type == H5VL_OBJECT_REFRESH) Session::get().compare_cached();
+            if (args->op_type == H5VL_OBJECT_REFRESH) Session::get().note_refresh();
             if (flushes && request == nullptr) end_reads_of_file(*as_object(object));
             return host().H5VLobject_specific(under, location, connector, args, transfer, request);
         },

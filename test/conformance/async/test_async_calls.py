@@ -153,3 +153,57 @@ def test_the_library_of_the_stock_h5py_reads_asynchronously_too(tmp_path):
     pytest.importorskip("h5py")
     assert run_python(WITH_H5PY, staged(tmp_path), tmp_path / "run") == "right\n"
     assert counted(tmp_path)["reads"] == 6 and counted(tmp_path)["at_once"] == {}
+
+
+# A program that extends a dataset while another one has two handles of it open, and refreshes one of them only.
+EXTENDED = """
+import ctypes, h5py, numpy as np, os, subprocess, sys
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5-" in line or "libhdf5.so" in line)
+hdf5 = ctypes.CDLL(library)
+hdf5.H5EScreate.restype = ctypes.c_int64
+events = ctypes.c_int64(hdf5.H5EScreate())
+
+def read_upper_half(dataset):
+    upper = (10, dataset.id.shape[1])
+    found = np.full(upper, -1, dtype=np.int32)
+    memory, file = h5py.h5s.create_simple(upper), dataset.id.get_space()
+    file.select_hyperslab((0, 0), upper)
+    identifiers = [ctypes.c_int64(i) for i in (dataset.id.id, h5py.h5t.NATIVE_INT32.id, memory.id, file.id, 0)]
+    into = ctypes.c_void_p(found.ctypes.data)
+    assert hdf5.H5Dread_async(b"file", b"function", ctypes.c_uint(1), *identifiers, into, events) >= 0
+    left, failed = ctypes.c_size_t(9), ctypes.c_bool(True)
+    assert hdf5.H5ESwait(events, ctypes.c_uint64(2**64 - 1), ctypes.byref(left), ctypes.byref(failed)) >= 0
+    assert left.value == 0 and not failed.value
+    return found
+
+whole = np.arange(20 * SIZE, dtype=np.int32).reshape(20, SIZE)
+with h5py.File("x.h5", "w", libver="latest") as f:
+    f["room"], f["last"] = np.zeros(1 << 16), np.zeros(1)
+    f.create_dataset("x", data=whole[:, :20], chunks=(10, 10), maxshape=(None, None))
+extend = '''
+import h5py, numpy as np, sys
+size = int(sys.argv[1])
+with h5py.File("x.h5", "r+", locking=False) as f:
+    del f["room"]  # for the new chunks: the reader does not see that the file grows
+    f["x"].resize((20, size))
+    f["x"][...] = np.arange(20 * size, dtype=np.int32).reshape(20, size)
+'''
+f = h5py.File("x.h5", "r", locking=False)
+first, second = f["x"], f["x"]
+assert first.id.id != second.id.id
+print("before", np.array_equal(read_upper_half(second), whole[:10, :20]))
+plain = {k: v for k, v in os.environ.items() if k != "HDF5_VOL_CONNECTOR"}
+subprocess.run([sys.executable, "-c", extend, str(SIZE)], env=plain, check=True)
+first.id.refresh()
+print(*(np.array_equal(read_upper_half(dataset), whole[:10]) for dataset in (second, first)))
+"""
+
+
+@pytest.mark.parametrize("size", [40, 25])  # two more chunks in a row, or one more
+def test_a_refresh_through_one_handle_holds_for_reads_through_another(size, tmp_path):
+    pytest.importorskip("h5py")
+    program = EXTENDED.replace("SIZE", str(size))
+    plain = run_python(program, native(), tmp_path / "native")
+    assert plain == "before True\nTrue True\n"
+    assert run_python(program, staged(tmp_path), tmp_path / "run") == plain
+    assert counted(tmp_path)["reads"] == 3 and counted(tmp_path)["at_once"] == {}
