@@ -71,8 +71,8 @@ endfunction()
 function(forebay_link_in_xxhash folder)
   forebay_linked_in(xxhash xxhash.c ${folder})
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-    target_sources(forebay_xxhash PRIVATE ${PROJECT_SOURCE_DIR}/cmake/linked_in/xxhash_avx2.c)
-    set_property(SOURCE ${PROJECT_SOURCE_DIR}/cmake/linked_in/xxhash_avx2.c
+    target_sources(forebay_xxhash PRIVATE ${PROJECT_SOURCE_DIR}/cmake/linked_in/xxhash_wide.c)
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/cmake/linked_in/xxhash_wide.c
       TARGET_DIRECTORY forebay_xxhash APPEND PROPERTY COMPILE_OPTIONS -mavx2)
     target_compile_definitions(forebay_xxhash PRIVATE FOREBAY_XXH3_AVX2)
   endif()
