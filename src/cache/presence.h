@@ -3,9 +3,12 @@
 // accept hostile input. Thread-safe, also between processes. Nothing blocks. After a restart of the machine stored
 // blocks are doubtful until their checksums were compared, as bits, checksums and bytes reach the device in any order.
 // Invariants:
-//   1. A set bit means that the replica has the block's bytes, of the version in the header.
+//   1. A set bit means that the block's bytes were written to the replica, all of one version, that in the header.
 //   2. Only a unit's owner sets and clears its bits. It clears a bit, then raises the generation, then frees the bytes.
-// So a reader that finds the bits set, reads the replica, and finds the generation unchanged has read whole blocks.
+//   3. A block that was on its way to a device counts only if it equals its checksum, each time that it is read: the
+//      device may have lost it after the write (cache/compared_read.h).
+// So a reader that finds the bits set, reads and compares the blocks, and finds the generation unchanged has read whole
+// blocks.
 #pragma once
 
 #include <atomic>

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "base/attempt.h"
+#include "cache/compared_read.h"
 #include "cache/replica_files.h"
 
 namespace forebay::cache {
@@ -80,23 +81,35 @@ std::size_t Replica::read(std::uint64_t offset, io::MutableBytes into) noexcept 
             count = 1;
         }
         if (!parts_.usable(device)) break;
-        std::size_t got = 0;
+        ComparedBytes got;
         // The text of an error takes memory.
         Status done = attempt([&]() -> Status {
-            const auto read = parts_.read_at(device, at, into.subspan(at - offset, to - at));
+            const auto read = ComparedRead(parts_.bytes_on(device), map_).read(at, into.subspan(at - offset, to - at));
             if (read) got = read.value();
             return read.status();
         });
-        if (!done || got != to - at) {
+        if (!done || (got.bytes != to - at && !got.differs)) {
             (void)fail(std::move(done), device);
             break;
         }
         bool same = !lost() && !map_.is_void();   // void: the bytes may be another replica's
         for (std::size_t i = 0; i < count; ++i) same = map_.still(first + i, seen[i]) && same;
         if (!same) break;
-        at = to;
+        at += got.bytes;
+        if (got.differs) {
+            drop_lost(at / kUnitBytes, device);
+            break;
+        }
     }
     return at - offset;
+}
+
+// Drops the unit's blocks that the device has lost. If the unit has another owner, a later read drops them.
+void Replica::drop_lost(std::uint64_t unit, std::uint32_t device) noexcept {
+    (void)attempt([&] {
+        if (const auto claimed = claim(shared_from_this(), unit)) (void)verify(*claimed);
+    });
+    if (parts_.note_loss(device)) (void)fail(Status(Code::kIo, {}), device);
 }
 
 std::uint64_t Replica::end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept {

@@ -2,7 +2,8 @@
 // A sparse file of the source's size on each device of the cache, and the presence map that the node's processes share
 // (presence.h). Reads take no lock and no memory. A process claims a unit before it stores. A claim ends with its
 // object and with the process; other processes take over a dead one's claims. After a crash at any instant all blocks
-// that count are complete. Thread-safe. Blocks on the staging area; `await` up to its limit.
+// that count are complete. Invariant: no read returns bytes that a device lost after it had taken them
+// (cache/compared_read.h). Thread-safe. Blocks on the staging area; `await` up to its limit.
 #pragma once
 
 #include <chrono>
@@ -62,7 +63,7 @@ struct Keeping {
     bool make = true;   // false: make none if there is none of this version
 };
 
-class Replica {
+class Replica : public std::enable_shared_from_this<Replica> {
   public:
     // Opens or makes the replica of `source` in `folder`, under the folder's lock. First removes one of another
     // version, or a damaged one. Errors: of the staging area; kNoSpace: no room for the map; kNotFound: the folder was
@@ -90,7 +91,7 @@ class Replica {
     void make_void() noexcept { map_.make_void(); }
     // Identifies the bytes among all machines: "/<boot id>/<device>-<inode>". Empty: unknown.
     [[nodiscard]] const std::string& label() const noexcept { return label_; }
-    // Returns true once after a device failed. Its units are missing from then on, and are stored on others.
+    // Returns true once after a device lost blocks, or failed: then its units are missing, and are stored on others.
     [[nodiscard]] bool take_fault() noexcept { return parts_.take_fault(); }
     [[nodiscard]] std::uint64_t stored_bytes() const noexcept { return map_.header().all_bytes(); }
     [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
@@ -99,7 +100,8 @@ class Replica {
     [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
     [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const;
 
-    // Fills `into` from `offset` on with present bytes, up to the first gap. Returns their number.
+    // Fills `into` from `offset` on with present bytes, up to the first gap. Returns their number. Drops lost blocks,
+    // which end the read; `take_fault` tells.
     [[nodiscard]] std::size_t read(std::uint64_t offset, io::MutableBytes into) noexcept;
     // The offset of the first present block from `offset` on, at most `end`.
     [[nodiscard]] std::uint64_t end_of_gap(std::uint64_t offset, std::uint64_t end) const noexcept;
@@ -151,6 +153,7 @@ class Replica {
     enum class MakeParts : std::uint8_t { kNever, kIfAlone, kAlways };
     void open_parts(MakeParts make);
     void drop_device(std::uint32_t device) noexcept;
+    void drop_lost(std::uint64_t unit, std::uint32_t device) noexcept;
     // Subtracts bytes and gives them back to the account, unless that was done when the replica became void.
     void uncount(std::uint64_t bytes, std::uint32_t device) noexcept;
     [[nodiscard]] std::uint64_t readable(std::uint64_t unit) const noexcept {

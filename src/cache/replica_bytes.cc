@@ -19,6 +19,7 @@ ReplicaBytes::ReplicaBytes(io::Directory& folder, std::string name, std::unique_
     : folder_(folder), name_(std::move(name)), resting_(std::move(file)) {
     if (const auto identity = resting_->identity()) identity_ = identity.value();
     born_ns_ = born_ns(*resting_);
+    in_memory_ = resting_->traits().in_memory;
     io::SpareDescriptors& spare = io::SpareDescriptors::of_process();
     if (spare.has_room())
         if (auto kept = open()) {

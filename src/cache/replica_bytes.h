@@ -25,6 +25,9 @@ class ReplicaBytes final : private io::SpareDescriptor {
     ReplicaBytes& operator=(const ReplicaBytes&) = delete;
 
     [[nodiscard]] const io::Identity& identity() const noexcept { return identity_; }
+    // True if no device can lose bytes after a write has returned.
+    [[nodiscard]] bool in_memory() const noexcept { return in_memory_; }
+    // Readers compare the bytes (cache/compared_read.h).
     [[nodiscard]] Result<std::size_t> read_at(std::uint64_t offset, io::MutableBytes into);
     // Opens the file for a change. kNotFound: another file has its name.
     [[nodiscard]] Result<std::unique_ptr<io::File>> open() const;
@@ -41,6 +44,7 @@ class ReplicaBytes final : private io::SpareDescriptor {
     const std::string name_;
     io::Identity identity_;
     std::uint64_t born_ns_ = 0;
+    bool in_memory_ = false;
     std::unique_ptr<io::File> resting_;   // opened for each call
     std::unique_ptr<io::File> kept_;
     std::atomic<std::uint32_t> state_{0}, reads_{0};

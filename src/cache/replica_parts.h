@@ -48,9 +48,10 @@ class ReplicaParts {
         return untold_.load(std::memory_order_relaxed) && untold_.exchange(false, std::memory_order_relaxed);
     }
 
-    [[nodiscard]] Result<std::size_t> read_at(std::uint32_t device, std::uint64_t offset, io::MutableBytes into) {
-        return parts_[device]->read_at(offset, into);
-    }
+    // Notes that the device has lost bytes of a unit. Returns true if it has failed by that: it lost too many.
+    [[nodiscard]] bool note_loss(std::uint32_t device) noexcept;
+
+    [[nodiscard]] ReplicaBytes& bytes_on(std::uint32_t device) noexcept { return *parts_[device]; }
     [[nodiscard]] Result<std::unique_ptr<io::File>> open(std::uint32_t device) const { return parts_[device]->open(); }
 
   private:
@@ -58,6 +59,7 @@ class ReplicaParts {
     std::array<std::unique_ptr<ReplicaBytes>, kDevicesMax> parts_;
     std::uint32_t opened_ = 1;
     std::atomic<std::uint32_t> failed_{0};
+    std::array<std::atomic<std::uint32_t>, kDevicesMax> losses_{};
     std::atomic<bool> untold_{false};
 };
 

@@ -54,6 +54,8 @@ struct FileTraits {
     // A write that has returned may fail later, when a client or server passes its bytes on. A later write, sync or
     // close reports that once, and its error does not tell which bytes are lost.
     bool reports_late = false;
+    // Bytes lie in this machine's memory only, so no device can lose them after a write has returned.
+    bool in_memory = false;
     std::uint64_t stripe_bytes = 0;   // preferred unit of writes; 0: none (io/stripe_size.h)
     TimesKind times = TimesKind::kServed;
     // Every change changes the times, and no other file ever has the same identity and state. False: unknown.

@@ -170,6 +170,7 @@ FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mo
             .may_hang = !facts->local,
             .page_cache = facts->local,
             .reports_late = !facts->local,
+            .in_memory = file_system_kind(facts->magic).memory,
             .stripe_bytes = ask_stripe_size(descriptor, facts->magic, block_bytes),
             .times = times_kind(facts->magic),
             .sure_versions = facts->sure_versions};

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <sstream>
@@ -53,6 +54,17 @@ TEST(FileSystem, a_file_in_proc_is_of_no_device_and_not_local) {
     ::close(descriptor);
     EXPECT_FALSE(traits.local);
     EXPECT_FALSE(traits.sure_versions);
+}
+
+TEST(FileSystem, only_files_of_tmpfs_and_ramfs_are_in_memory) {
+    const int disk = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    EXPECT_FALSE(traits_of(disk, 4096).in_memory);
+    ::close(disk);
+    EXPECT_FALSE(traits_of(-1, 4096).in_memory) << "unknown";
+    const int memory = ::memfd_create("forebay-test", MFD_CLOEXEC);
+    ASSERT_GE(memory, 0);
+    EXPECT_TRUE(traits_of(memory, 4096).in_memory);
+    ::close(memory);
 }
 
 TEST(FileSystem, what_a_mount_has_said_is_kept_by_its_number_and_nothing_without_one) {
