@@ -5,7 +5,10 @@
 
 #include <cerrno>
 #include <limits>
+#include <new>
+#include <optional>
 
+#include "file/local_file.h"
 #include "support/failing_allocations.h"
 #include "support/team_files.h"
 
@@ -133,6 +136,26 @@ TEST_P(MemoryFaultOfParticipants, of_a_drain) {
 
 INSTANTIATE_TEST_SUITE_P(Every, MemoryFaultOfParticipants, testing::Bool(),
                          [](const auto& given) { return std::string(given.param ? "for_ever" : "once"); });
+
+TEST(MemoryFaultOfALocalFile, an_open_that_fails_leaves_no_handle) {
+    const test::Scratch scratch(bytes_of(5000, 1));
+    const std::shared_ptr<stage::Engine> engine = stage::Engine::create(options(), scratch.opener());
+    const auto identity = io::identify(scratch.target()).value();
+    std::optional<stage::OpenTarget> target;
+    const long failures = test::fail_each_allocation(
+        [&] {
+            const int descriptor = ::open(scratch.target().c_str(), O_RDONLY | O_CLOEXEC);
+            target.emplace(io::adopt_posix_file(descriptor, scratch.target()), false);
+        },
+        [&] {
+            auto file = std::make_shared<file::LocalFile>(engine);
+            const auto attached = file->attach(std::move(*target));
+            if (!attached) throw std::bad_alloc();
+        },
+        [&] { EXPECT_EQ(engine->files().find(identity), nullptr); });
+    EXPECT_GT(failures, 2);
+    EXPECT_EQ(engine->files().find(identity), nullptr);
+}
 
 }   // namespace
 }   // namespace forebay
