@@ -10,14 +10,29 @@ pytestmark = pytest.mark.slow
 
 h5py = pytest.importorskip("h5py")
 
+# The program has a callback of its own in the list, and finds it there afterwards.
 LINKED = """
-import h5py, sys
+import ctypes, h5py, sys
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5-" in line or "libhdf5.so" in line)
+hdf5 = ctypes.CDLL(library)
+names = [ctypes.c_char_p] * 4
+Callback = ctypes.CFUNCTYPE(ctypes.c_int, *names, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+seen = []
+@Callback
+def note(parent_file, parent_group, file, path, flags, access, data):
+    seen.append((parent_file, path, data))
+    return 0
 whole = h5py.File("whole.h5", sys.argv[1])
 lapl, fapl = h5py.h5p.create(h5py.h5p.LINK_ACCESS), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
 getattr(fapl, f"set_fapl_{sys.argv[2]}")()
 lapl.set_elink_fapl(fapl)
+assert hdf5.H5Pset_elink_cb(ctypes.c_int64(lapl.id), note, ctypes.c_void_p(42)) >= 0
 for _ in range(2):
     print(list(h5py.Group(h5py.h5o.open(whole.id, b"link", lapl))))
+assert seen == 2 * [(b"whole.h5", b"/", 42)], seen
+found, data = ctypes.c_void_p(), ctypes.c_void_p()
+assert hdf5.H5Pget_elink_cb(ctypes.c_int64(lapl.id), ctypes.byref(found), ctypes.byref(data)) >= 0
+assert (found.value, data.value) == (ctypes.cast(note, ctypes.c_void_p).value, 42)
 """
 
 
