@@ -1,4 +1,4 @@
-// A file that this process alone writes, and that a staging server stages.
+// A file that this process alone writes, and that a staging server stages. The invariant of LocalFile holds, too.
 #pragma once
 
 #include "file/program_file.h"
@@ -7,9 +7,20 @@ namespace forebay::file {
 
 class ForwardedFile final : public ProgramFile {
   public:
-    // Adopts the result of an `Engine::attach_forwarded`.
-    ForwardedFile(std::shared_ptr<stage::Engine> engine, std::shared_ptr<stage::ForwardedWriting> writing)
-        : ProgramFile(std::move(engine), writing->reader()), writing_(std::move(writing)) {}
+    // Call `attach` before all else.
+    explicit ForwardedFile(std::shared_ptr<stage::Engine> engine) : ProgramFile(std::move(engine)) {}
+    ~ForwardedFile() override {
+        if (attached_) (void)engine_->detach(file_, true);
+    }
+    // As LocalFile::attach. Fails as Engine::attach_forwarded.
+    Status attach(stage::OpenTarget target) {
+        auto writing = engine_->attach_forwarded(std::move(target));
+        FOREBAY_TRY(writing.status());
+        attached_ = true;
+        writing_ = std::move(writing).value();
+        file_ = writing_->reader();
+        return Status::ok();
+    }
 
     Status write(std::span<const Part> parts, stage::ByteClass byte_class) override {
         return writing_->write(parts, byte_class);
@@ -23,11 +34,13 @@ class ForwardedFile final : public ProgramFile {
     Status step_aside(ledger::AsideReason reason) override { return writing_->step_aside(reason); }
     Status expose_offsets() override { return writing_->expose_offsets(); }
     stage::Engine::Detached close(stage::AfterClose afterwards) override {
+        attached_ = false;
         return engine_->detach(file_, true, std::move(afterwards));
     }
 
   private:
-    const std::shared_ptr<stage::ForwardedWriting> writing_;
+    std::shared_ptr<stage::ForwardedWriting> writing_;
+    bool attached_ = false;
 };
 
 }   // namespace forebay::file

@@ -58,7 +58,12 @@ Status await_closed(const char* path) {
     return engine->closes().await({status.st_dev, status.st_ino});
 }
 
-// Like `await_closed`, and for a file that stays also recovers it. One process decides this alone.
+}   // namespace
+
+bool is_left_to_driver(hid_t driver) {
+    return !Session::get().is_ours(driver) && reason_of(driver) == AsideReason::kDriver;
+}
+
 Status make_whole(const char* path, unsigned flags) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr || path == nullptr) return Status::ok();
@@ -71,8 +76,6 @@ Status make_whole(const char* path, unsigned flags) {
     if (!recovered.value().empty()) warn_once(recovered.value());
     return Status::ok();
 }
-
-}   // namespace
 
 bool exchange_driver(hid_t file_access_list) {
     if (host().H5Pget_driver(file_access_list) != host().sec2()) return false;
@@ -339,7 +342,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     else aside_ = aside_.value_or(reason_of(driver));
     // Without a ballot the ranks have no team. Then the other ranks' open waits for a rank that fails here.
     if (!origin_->staged && !closes_awaited_ && refusal_)
-        refusal_ = reason_of(driver) == AsideReason::kDriver ? make_whole(path, flags) : await_closed(path);
+        refusal_ = is_left_to_driver(driver) ? make_whole(path, flags) : await_closed(path);
     if (!refusal_) refuse(function, refusal_);
 }
 

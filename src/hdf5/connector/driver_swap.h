@@ -27,6 +27,12 @@ namespace forebay::hdf5 {
 // Puts our driver into a file access list that names sec2. Returns false if it names another one, or ours.
 [[nodiscard]] bool exchange_driver(hid_t file_access_list);
 
+// Returns true for a driver of HDF5's own that works in one process.
+[[nodiscard]] bool is_left_to_driver(hid_t driver);
+// Call this before such a driver opens the file: gives an existing one the bytes of deferred closes, and those that
+// dead processes have left. Warns of a recovery. Fails if the file must not be opened. Blocks meanwhile.
+[[nodiscard]] Status make_whole(const char* path, unsigned flags);
+
 herr_t restore_list(hid_t file_access_list, const Origin& origin);
 
 // The user's file access list for the connector beneath, for one open or query of `path`.

@@ -1,11 +1,14 @@
 // Exchanges the driver in file access lists inside link access lists (H5Pset_elink_fapl). An external link opens its
 // file inside the native connector, with the file access list in the caller's link access list. It must name forebay's
 // driver, or HDF5 would see neither that the file is open already nor its staged bytes. HDF5 takes the list from its
-// call context, so the caller's list itself is changed for the time of the call. Thread-safety: lists change only
-// inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl; H5L__extern_traverse.
+// call context, so the caller's list itself is changed for the time of the call. If it names another driver, its
+// callback (H5Pset_elink_cb) is exchanged for one that makes the file whole first, as UnderList does. Thread-safety:
+// lists change only inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl, H5Pset_elink_cb,
+// H5Lcreate_external; H5L__extern_traverse.
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "hdf5/host/host.h"
 
@@ -35,7 +38,17 @@ class ElinkSwap {
         hid_t list = H5I_INVALID_HID;
         hid_t original = H5I_INVALID_HID;
     };
+    struct Watched {
+        hid_t list = H5I_INVALID_HID;
+        H5L_elink_traverse_t function = nullptr;   // the program's, or null
+        void* data = nullptr;
+    };
+    static herr_t before_opening(const char* parent_file, const char* parent_group, const char* file,
+                                 const char* object, unsigned* flags, hid_t access, void* watched) noexcept;
+    [[nodiscard]] static std::unique_ptr<Watched> watch(hid_t list);
+
     std::array<Changed, 3> changed_;
+    std::array<std::unique_ptr<Watched>, 3> watched_;   // HDF5 points to them
 };
 
 }   // namespace forebay::hdf5

@@ -177,19 +177,23 @@ Status open_file(MpiFile& file, const char* name, unsigned flags) {
     FOREBAY_TRY(open_everywhere(file, name, flags));
     std::shared_ptr<stage::Engine> engine;
     const Status ready = attempt([&] { return find_engine(file, name, flags, engine); });
-    if ((flags & H5F_ACC_RDWR) == 0)
-        return file.team->agree(attempt([&]() -> Status {
+    if ((flags & H5F_ACC_RDWR) == 0) {
+        auto read = std::shared_ptr<file::FileReadByRanks>();   // its end detaches it if another rank fails
+        FOREBAY_TRY(file.team->agree(attempt([&]() -> Status {
             FOREBAY_TRY(ready);
+            read = std::make_shared<file::FileReadByRanks>(engine);
             stage::OpenTarget target = take_target(file);
             target.with_peers = file.several_nodes;
-            auto attached = engine->attach(std::move(target));
+            auto attached = read->attach(std::move(target));
             FOREBAY_TRY(attached.status());
-            open.file = std::make_shared<file::FileReadByRanks>(engine, std::move(attached.value().file));
-            file.made.keep();
             file.cached = std::move(attached.value().cached);
-            file.end_of_file = open.file->size();
+            file.end_of_file = read->size();
             return Status::ok();
-        }));
+        })));
+        open.file = std::move(read);
+        file.made.keep();
+        return Status::ok();
+    }
     auto shared = share(file, std::move(engine), ready);
     if (!shared) return shared.status();
     // All begin with the same end of file: each tells its own before any of them can write.

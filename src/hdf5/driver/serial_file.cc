@@ -30,19 +30,16 @@ bool may_be_used(const char* function, SerialFile& file, const Status& found = S
 
 // Chooses how the program's calls reach the file.
 Result<std::shared_ptr<file::ProgramFile>> attach(std::shared_ptr<stage::Engine> engine, stage::OpenTarget target) {
-    std::shared_ptr<file::ProgramFile> file;
     if (target.forwarded != nullptr) {
-        auto writing = engine->attach_forwarded(std::move(target));
-        if (!writing) return writing.status();
-        file = std::make_shared<file::ForwardedFile>(std::move(engine), std::move(writing).value());
-        return file;
+        auto forwarded = std::make_shared<file::ForwardedFile>(std::move(engine));
+        FOREBAY_TRY(forwarded->attach(std::move(target)));
+        return std::shared_ptr<file::ProgramFile>(std::move(forwarded));
     }
-    const bool writable = target.writable;
-    auto attached = engine->attach(std::move(target));
+    auto file = std::make_shared<file::LocalFile>(std::move(engine));
+    const auto attached = file->attach(std::move(target));
     if (!attached) return attached.status();
     if (!attached.value().warning.empty()) warn_once(attached.value().warning);
-    file = std::make_shared<file::LocalFile>(std::move(engine), std::move(attached.value().file), writable);
-    return file;
+    return std::shared_ptr<file::ProgramFile>(std::move(file));
 }
 
 // A forked child reads an inherited file that no handle writes here through an engine of its own, which caches and

@@ -35,7 +35,7 @@ namespace forebay::hdf5 {
     X(H5Sget_select_npoints) X(H5Sselect_valid) X(H5Tget_class) X(H5Tget_super) X(H5Tget_nmembers) \
     X(H5Tget_member_type) X(H5Tis_variable_str) \
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver) \
-    X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) \
+    X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) X(H5Pget_elink_cb) X(H5Pset_elink_cb) X(H5Pget_elink_prefix) \
     X(H5Epush2) X(H5Ewalk2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \
     X(H5Eget_auto2) X(H5Eset_auto2) \
     X(H5FDregister) X(H5FDdriver_query) \

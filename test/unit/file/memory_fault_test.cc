@@ -7,8 +7,11 @@
 #include <cerrno>
 #include <chrono>
 #include <limits>
+#include <new>
+#include <optional>
 #include <thread>
 
+#include "file/local_file.h"
 #include "support/failing_allocations.h"
 #include "support/team_files.h"
 
@@ -168,6 +171,26 @@ TEST(MemoryFaultOfNodes, keeps_no_other_node_waiting) {
     }
     EXPECT_FALSE(hit);
     EXPECT_GT(nth, 5);
+}
+
+TEST(MemoryFaultOfALocalFile, an_open_that_fails_leaves_no_handle) {
+    const test::Scratch scratch(bytes_of(5000, 1));
+    const std::shared_ptr<stage::Engine> engine = stage::Engine::create(options(), scratch.opener());
+    const auto identity = io::identify(scratch.target()).value();
+    std::optional<stage::OpenTarget> target;
+    const long failures = test::fail_each_allocation(
+        [&] {
+            const int descriptor = ::open(scratch.target().c_str(), O_RDONLY | O_CLOEXEC);
+            target.emplace(io::adopt_posix_file(descriptor, scratch.target()), false);
+        },
+        [&] {
+            auto file = std::make_shared<file::LocalFile>(engine);
+            const auto attached = file->attach(std::move(*target));
+            if (!attached) throw std::bad_alloc();
+        },
+        [&] { EXPECT_EQ(engine->files().find(identity), nullptr); });
+    EXPECT_GT(failures, 2);
+    EXPECT_EQ(engine->files().find(identity), nullptr);
 }
 
 }   // namespace

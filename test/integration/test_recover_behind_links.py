@@ -1,0 +1,63 @@
+"""The file behind an external link is recovered before it is opened, whatever driver the link access list names."""
+
+import subprocess
+import sys
+
+import pytest
+from test_recover import area, killed, left, libver, staged  # noqa: F401 (fixtures)
+
+pytestmark = pytest.mark.slow
+
+h5py = pytest.importorskip("h5py")
+
+# The program has a callback of its own in the list, and finds it there afterwards.
+LINKED = """
+import ctypes, h5py, sys
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5-" in line or "libhdf5.so" in line)
+hdf5 = ctypes.CDLL(library)
+names = [ctypes.c_char_p] * 4
+Callback = ctypes.CFUNCTYPE(ctypes.c_int, *names, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+seen = []
+@Callback
+def note(parent_file, parent_group, file, path, flags, access, data):
+    seen.append((parent_file, path, data))
+    return 0
+whole = h5py.File("whole.h5", sys.argv[1])
+lapl, fapl = h5py.h5p.create(h5py.h5p.LINK_ACCESS), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+getattr(fapl, f"set_fapl_{sys.argv[2]}")()
+lapl.set_elink_fapl(fapl)
+assert hdf5.H5Pset_elink_cb(ctypes.c_int64(lapl.id), note, ctypes.c_void_p(42)) >= 0
+for _ in range(2):
+    print(list(h5py.Group(h5py.h5o.open(whole.id, b"link", lapl))))
+assert seen == 2 * [(b"whole.h5", b"/", 42)], seen
+found, data = ctypes.c_void_p(), ctypes.c_void_p()
+assert hdf5.H5Pget_elink_cb(ctypes.c_int64(lapl.id), ctypes.byref(found), ctypes.byref(data)) >= 0
+assert (found.value, data.value) == (ctypes.cast(note, ctypes.c_void_p).value, 42)
+"""
+
+
+@pytest.mark.parametrize("libver", ["latest"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize(
+    "driver, how",
+    [("sec2", "beside it"), ("stdio", "beside it"), ("core", "beside it"), ("core", "prefix"), ("core", "absolute")],
+)
+def test_a_file_behind_an_external_link_is_recovered_first(killed, area, mode, driver, how):  # noqa: F811
+    path, _ = killed
+    folder = path.parent if how == "beside it" else path.parent / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    with h5py.File(folder / "whole.h5", "w") as whole:
+        whole["link"] = h5py.ExternalLink(str(path) if how == "absolute" else path.name, "/")
+    environment = {**staged(area), **({"HDF5_EXT_PREFIX": f"/nowhere:{path.parent}"} if how == "prefix" else {})}
+    opened = subprocess.run(
+        [sys.executable, "-c", LINKED, mode, driver],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout == 2 * "['step 0', 'step 1', 'step 2']\n"
+    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+    assert left(area) == []
