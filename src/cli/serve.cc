@@ -88,6 +88,22 @@ Result<wire::SealKey> usable_key(const Options& options) {
     return key;
 }
 
+std::string in_words(const recover::FileReport& file) {
+    using recover::Outcome;
+    switch (file.outcome) {
+        case Outcome::kRecovered: return "it is at its last flush";
+        case Outcome::kRolledBack: return "it was never flushed, and is as it was at its open";
+        case Outcome::kComplete: return "it is complete";
+        case Outcome::kDiscarded:
+        case Outcome::kGone: return "it was deleted, and its log was removed";
+        case Outcome::kRefused:
+        case Outcome::kWaiting:
+        case Outcome::kFailed: break;
+    }
+    const std::string todo = recover::advice(file);
+    return file.status.message() + (todo.empty() ? "" : "; what to do: " + todo);
+}
+
 // Restores files of an earlier server, or another dead process, to their last flush before any client connects. A file
 // that a living client has locked is recovered when that client reopens it.
 Status recover_earlier(const area::StagingArea& area) {
@@ -99,8 +115,7 @@ Status recover_earlier(const area::StagingArea& area) {
     const auto recovered = recover::recover(areas, what, outside.value());
     if (!recovered) return recovered.status();
     for (const recover::FileReport& file : recovered.value().files)
-        report(fmt::format("{}: an earlier process staged it; {}", file.path,
-                           file.status.is_ok() ? "it is at its last flush" : file.status.message()));
+        report(fmt::format("{}: an earlier process staged it; {}", file.path, in_words(file)));
     return Status::ok();
 }
 

@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
-
-#include "io/file_system.h"
 
 namespace forebay::io {
 
@@ -123,31 +123,33 @@ class Searching {
 
 namespace {
 
-bool is_local(const std::string& folder) {
-    const auto kind = file_system_of(folder.empty() ? "/" : folder);
-    return kind && kind.value().local;
+// The first folder at or above `folder` that exists, by its path without symbolic links; none: it cannot be told.
+std::optional<std::string> existing_folder(std::string folder) {
+    for (;;) {
+        std::error_code error;
+        const std::filesystem::path real = std::filesystem::canonical(folder.empty() ? "/" : folder, error);
+        if (!error) return real == "/" ? std::string() : real.string();
+        if (folder.empty() || (error.value() != ENOENT && error.value() != ENOTDIR)) return std::nullopt;
+        folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'));
+    }
 }
 
 }   // namespace
 
-Search find_file(const std::string& path, const Identity& identity, std::size_t names_max) {
+std::string find_file(const std::string& path, const Identity& identity, std::size_t names_max) {
+    if (!path.starts_with('/')) return {};
+    auto folder = existing_folder(path.substr(0, path.rfind('/')));
     Searching searching(identity, names_max);
-    std::string folder = path, but;
-    std::optional<std::string> searched;   // completely, and all below it
-    while (!folder.empty()) {
-        folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/'));
+    for (std::string but; folder;) {
         struct stat facts{};
-        if (::stat(folder.empty() ? "/" : folder.c_str(), &facts) != 0) {
-            if (errno == ENOENT || errno == ENOTDIR) continue;
-            return {};
-        }
         // Above the root of the file system, or its mount is gone.
-        if (facts.st_dev != identity.device) break;
-        if (searching.look(folder, but)) return {std::move(searching.found), false};
-        if (!searching.complete) return {};
-        searched = but = folder;
+        if (::stat(folder->empty() ? "/" : folder->c_str(), &facts) != 0 || facts.st_dev != identity.device) return {};
+        if (searching.look(*folder, but)) return std::move(searching.found);
+        if (!searching.complete || folder->empty()) return {};
+        but = *folder;
+        folder->resize(folder->rfind('/'));
     }
-    return {{}, searched && is_local(*searched)};
+    return {};
 }
 
 }   // namespace forebay::io

@@ -13,15 +13,12 @@ namespace forebay::io {
 // Works like complete_path, but returns the name unchanged if the result is too long for the system.
 [[nodiscard]] std::string usable_path(const std::string& name);
 
-// Searches for a file by its identity, whatever its name is now. Begins in the folder of `path` and below, and goes on
-// below the folders above, up to the root of its file system. For a renamed folder, the search begins at its first
-// ancestor that exists. It follows no symbolic links, and looks at `names_max` names at most. Blocks meanwhile.
-struct Search {
-    std::string path;   // of the file; empty: not found
-    // The search covered the whole file system, which is known to be on this machine: it lacks the file. A server that
-    // is partly down may show folders without some of their files.
-    bool everywhere = false;
-};
-[[nodiscard]] Search find_file(const std::string& path, const Identity& identity, std::size_t names_max = 100'000);
+// Searches for a file by its identity, whatever its name is now, and returns its path. Begins in the folder of `path`
+// and below, and goes on below the folders above, up to the root of its file system. For a renamed folder, the search
+// begins at its first ancestor that exists. It resolves symbolic links in that folder's path, and follows no others. It
+// looks at `names_max` names at most. Blocks meanwhile.
+// Empty: not found. That never proves that the file has no name: a mount may show a part of its file system only,
+// another mount may hide a folder, a server may be partly down, and the file may be renamed during the search.
+[[nodiscard]] std::string find_file(const std::string& path, const Identity& identity, std::size_t names_max = 100'000);
 
 }   // namespace forebay::io

@@ -259,10 +259,10 @@ class Recovery {
         const bool missing = target.status().code() == Code::kNotFound;
         if (name == nullptr && outside_.find_file &&
             (missing || (target && target.value().identity != session.identity))) {
-            io::Search found = outside_.find_file(report.path, session.identity);
+            std::string found = outside_.find_file(report.path, session.identity);
             if (missing && is_gone(session, found)) return give_up(session, std::move(report));
-            if (!found.path.empty()) {
-                report.path = std::move(found.path);
+            if (!found.empty()) {
+                report.path = std::move(found);
                 target = outside_.open_target(report.path);
             }
         }
@@ -323,17 +323,20 @@ class Recovery {
         give_back(session, report);
     }
 
-    // The log is void only with a proof that the file has no name. It was unlinked at the process's last look, its
-    // number is reused, or a search covered its whole file system.
-    bool is_gone(const Session& session, const io::Search& found) const {
-        if (found.everywhere) return true;
+    // INVARIANT: the log is void only with a proof that no name can lead to the file again. It was unlinked at the
+    // process's last look, on a local file system, or its number is reused. A search that did not find it is no proof
+    // (io/path.h).
+    bool is_gone(const Session& session, const std::string& found) const {
         const std::optional<log::TargetState>& known = session.logs.front().log->state;
-        if (known && !known->busy && known->kind != io::TimesKind::kUnknown && known->rest.mode != 0 &&
+        if (known && !known->busy && known->kind == io::TimesKind::kExact && known->rest.mode != 0 &&
             known->rest.links == 0)
             return true;
-        return !found.path.empty() && outside_.born_ns && session.born().differs({outside_.born_ns(found.path), 0});
+        return !found.empty() && outside_.born_ns && session.born().differs({outside_.born_ns(found), 0});
     }
     FileReport give_up(const Session& session, FileReport report) const {
+        if (request_.unasked)
+            return refused(std::move(report), Reason::kNotAsked,
+                           {Code::kNotFound, report.path + " was deleted; its log is kept until a command removes it"});
         report.outcome = Outcome::kGone;
         report.dropped_records = report.dropped_bytes = 0;
         give_back(session, report);

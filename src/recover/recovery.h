@@ -45,8 +45,9 @@ struct Outside {
     std::function<Result<std::unique_ptr<io::Directory>>(const std::string& path)> open_home{};
     // The identity of a path, without opening or locking it; follows symbolic links. Null: only an open tells it.
     std::function<Result<io::Identity>(const std::string& path)> identify{};
-    // Finds a file by its identity (io/path.h), after it or a folder above was renamed. Null: it is not searched for.
-    std::function<io::Search(const std::string& path, const io::Identity& identity)> find_file{};
+    // Finds a file by its identity (io/path.h), after it or a folder above was renamed, and returns its path or empty
+    // text. Null: it is not searched for.
+    std::function<std::string(const std::string& path, const io::Identity& identity)> find_file{};
     // CLOCK_REALTIME of a file's birth; 0: its file system does not tell.
     std::function<std::uint64_t(const std::string& path)> born_ns{};
     task::StartThread start_thread{};   // as in task::Limits
@@ -61,7 +62,7 @@ struct Request {
     // In `only`, also accept a log whose target had the same inode number on a device that is gone. Only the user knows
     // that a file system mounted again has the same file.
     bool accept_moved = false;
-    bool unasked = false;   // an open, not a command: leave cases alone that need a decision
+    bool unasked = false;   // no command: leave cases alone that need a decision, and give up no log
     // Patience with ending processes that have the files open (ending.h), and the call before each wait.
     io::Directory::Patience ending = io::Directory::Patience::kTry;
     std::function<void(const area::ProcessIdentity& process)> waiting;

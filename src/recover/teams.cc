@@ -148,26 +148,19 @@ class TeamRecovery {
         return refused(report_, Reason::kReplaced,
                        {Code::kNotFound, fmt::format("{} is not the file that the program wrote", report_.path)});
     }
-    std::optional<FileReport> refuse_by_name(Gathering* gathering = nullptr) {
+    std::optional<FileReport> refuse_by_name() {
         if (!outside_.identify) return std::nullopt;
         const auto identity = outside_.identify(report_.path);
-        if (identity.status().code() == Code::kNotFound) return not_found(identity.status(), gathering);
+        if (identity.status().code() == Code::kNotFound) return not_found(identity.status());
         if (!identity) return refused(report_, reason_of(identity.status()), identity.status());
         if (identity.value() != team_.identity) return replaced();
         return std::nullopt;
     }
     // The file, or the directory of the copies, was not found. A server that is partly down can hide both, and the
-    // latter tells whether the file was recovered. So the journals go only with a proof: their own flags, or the search
-    // of a local file system.
-    FileReport not_found(const Status& status, Gathering* gathering = nullptr) {
+    // latter tells whether the file was recovered. So the journals go only with a proof: their own flags.
+    FileReport not_found(const Status& status) {
         if (finished_ || closed_) return complete();
-        if (!outside_.find_file || !outside_.find_file(team_.path, team_.identity).everywhere)
-            return refused(report_, Reason::kMissing, status);
-        report_.outcome = Outcome::kGone;
-        if (request_.dry_run) return report_;
-        if (gathering != nullptr) report_.status = leave(*gathering, team_);
-        if (report_.status) report_.status = give_back_team(team_);
-        return report_.status ? report_ : fail(report_.status);
+        return refused(report_, Reason::kMissing, status);
     }
 
     Status gather(Gathering& gathering) {
@@ -182,7 +175,7 @@ class TeamRecovery {
             return report_.status;
         }
         if (told_)
-            if (auto no = refuse_by_name(&gathering)) {
+            if (auto no = refuse_by_name()) {
                 report_ = std::move(*no);
                 return Status::ok();
             }

@@ -108,7 +108,6 @@ class TeamWorld {
         outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> {
             return through_faults(home_shown != nullptr ? *home_shown : *home_);
         };
-        outside.find_file = [this](const std::string&, const io::Identity&) { return io::Search{{}, searched}; };
         return outside;
     }
     // Recovers without a kill. Returns the only file of the report.
@@ -129,7 +128,6 @@ class TeamWorld {
     // Wraps the target that recovery opens; empty: no wrapper.
     std::function<io::ExistingFile(io::ExistingFile file)> seen_as;
     bool target_named = true;              // the target exists under its name
-    bool searched = false;                 // a search of its whole, local file system did not find it
     io::Directory* home_shown = nullptr;   // the target's directory, as recovery sees it; null: as it is
     recover::IsAlive alive = [](const area::ProcessIdentity&) { return false; };
 

@@ -25,7 +25,7 @@ class FindFile : public testing::Test {
     }
     void TearDown() override { std::filesystem::remove_all(root_); }
     std::string found(std::size_t names_max = 1000) const {
-        return find_file(path_.string(), identity_, names_max).path;
+        return find_file(path_.string(), identity_, names_max);
     }
 
     std::filesystem::path root_, path_;
@@ -47,22 +47,26 @@ TEST_F(FindFile, in_a_folder_that_has_another_name_and_in_one_above) {
     EXPECT_EQ(found(), (root_ / "yesterday" / "step 5 is done" / "file.h5").string());
 }
 
-TEST_F(FindFile, looks_at_so_many_names_and_says_that_these_are_not_all) {
+TEST_F(FindFile, above_the_folder_that_a_symbolic_link_in_the_path_leads_to) {
+    std::filesystem::create_directories(root_ / "run" / "archive");
+    std::filesystem::create_directories(root_ / "home");
+    std::filesystem::create_symlink(root_ / "run" / "step 5", root_ / "home" / "link");
+    std::filesystem::rename(path_, root_ / "run" / "archive" / "file.h5");
+    // By text the first folder above with this many names or fewer is the link's own.
+    EXPECT_EQ(find_file((root_ / "home" / "link" / "file.h5").string(), identity_, 13),
+              (root_ / "run" / "archive" / "file.h5").string());
+}
+
+TEST_F(FindFile, looks_at_so_many_names) {
     std::filesystem::rename(path_, root_ / "moved.h5");
-    const Search none = find_file(path_.string(), identity_, 5);
-    EXPECT_EQ(none.path, "");
-    EXPECT_FALSE(none.everywhere);
+    EXPECT_EQ(found(5), "");
 }
 
 TEST_F(FindFile, does_not_follow_links_and_takes_no_other_file_for_it) {
     std::filesystem::create_symlink(path_, root_ / "run" / "link");
     std::filesystem::create_symlink(root_, root_ / "run" / "loop");
-    const Search none = find_file((root_ / "run" / "gone.h5").string(), {identity_.device, UINT64_MAX}, 20);
-    EXPECT_EQ(none.path, "");
-    EXPECT_FALSE(none.everywhere);
-    EXPECT_EQ(find_file(path_.string(), {identity_.device + 1, identity_.inode}).path, "");
-    EXPECT_FALSE(find_file(path_.string(), {identity_.device + 1, identity_.inode}).everywhere)
-        << "its file system is not there";
+    EXPECT_EQ(find_file((root_ / "run" / "gone.h5").string(), {identity_.device, UINT64_MAX}, 20), "");
+    EXPECT_EQ(find_file(path_.string(), {identity_.device + 1, identity_.inode}), "") << "its file system is not there";
 }
 
 }   // namespace

@@ -163,30 +163,40 @@ INSTANTIATE_TEST_SUITE_P(Errors, TargetTest,
                                          std::pair{EIO, Reason::kSystem}),
                          [](const auto& error) { return std::to_string(error.param.first); });
 
-TEST_F(RecoveryTest, gives_up_the_log_of_a_file_only_if_it_is_proved_that_the_file_is_gone) {
-    committed();
+TEST_F(RecoveryTest, gives_up_the_log_of_a_missing_file_only_if_asked_and_if_a_newer_file_has_its_number) {
+    LeftBehind& dead = process();
+    auto& log = dead.open({7, 1}, "/scratch/run.h5", 0, {}, {1000, 0});
+    dead.write(log, 0, bytes_of(100, 1));
+    dead.commit(log, 100);
     Crash after = crash();
     after.target_status = Status::from_errno(ENOENT, "open /scratch/run.h5");
-    io::Search found;
+    std::string found;
     auto outside = after.outside();
     outside.find_file = [&](const std::string& path, const io::Identity& identity) {
         EXPECT_EQ(path, "/scratch/run.h5");
         EXPECT_EQ(identity, (io::Identity{7, 1}));
         return found;
     };
+    outside.born_ns = [](const std::string&) { return std::uint64_t{2000}; };
     io::Directory* const areas[] = {&after.area()};
-    for (const bool everywhere : {false, true}) {
-        found.everywhere = everywhere;
-        for (const bool dry_run : {true, false}) {
-            Request request;
-            request.dry_run = dry_run;
-            const auto report = recover(areas, request, outside);
-            ASSERT_TRUE(report);
-            const FileReport& file = report.value().files.at(0);
-            EXPECT_EQ(file.outcome, everywhere ? Outcome::kGone : Outcome::kRefused);
-            EXPECT_EQ(file.reason, everywhere ? Reason::kNone : Reason::kMissing);
-            EXPECT_EQ(report.value().all_well(), everywhere);
-            EXPECT_EQ(after.left().empty(), everywhere && !dry_run);
+    for (const bool reused : {false, true}) {
+        found = reused ? "/scratch/newer.h5" : "";
+        for (const bool unasked : {true, false}) {
+            for (const bool dry_run : {true, false}) {
+                Request request;
+                request.dry_run = dry_run;
+                request.unasked = unasked;
+                const auto report = recover(areas, request, outside);
+                ASSERT_TRUE(report);
+                const FileReport& file = report.value().files.at(0);
+                const bool gone = reused && !unasked;
+                EXPECT_EQ(file.outcome, gone ? Outcome::kGone : Outcome::kRefused);
+                EXPECT_EQ(file.reason, gone     ? Reason::kNone
+                                       : reused ? Reason::kNotAsked
+                                                : Reason::kMissing);
+                EXPECT_EQ(report.value().all_well(), gone);
+                EXPECT_EQ(after.left().empty(), gone && !dry_run);
+            }
         }
     }
 }
@@ -203,7 +213,7 @@ TEST_F(RecoveryTest, finds_a_file_that_has_another_name_also_if_it_is_asked_for_
             return open(path);
         };
         outside.find_file = [&](const std::string&, const io::Identity&) {
-            return io::Search{"/scratch/done/run.h5", false};
+            return std::string("/scratch/done/run.h5");
         };
         Request request;
         if (asked) request.only = {Wanted{{}, "/scratch/run.h5"}};

@@ -274,18 +274,19 @@ TEST_F(SeveralNodes, keep_their_journals_while_the_directory_of_the_copies_seems
     EXPECT_TRUE(same(world_.contents(), committed_));
 }
 
-TEST_F(SeveralNodes, give_up_a_file_that_the_search_of_a_local_file_system_does_not_find) {
+TEST_F(SeveralNodes, keep_their_journals_while_their_file_is_not_found) {
     EXPECT_EQ(world_.recovered(0).outcome, Outcome::kWaiting);
     world_.target_named = false;
-    world_.searched = true;
-    Request request;
-    request.dry_run = true;
-    EXPECT_EQ(world_.recovered(0, request).outcome, Outcome::kGone);
-    EXPECT_TRUE(world_.left(0));
     for (const std::size_t node : {0, 1}) {
-        EXPECT_EQ(world_.recovered(node).outcome, Outcome::kGone);
-        EXPECT_FALSE(world_.left(node));
+        const FileReport file = world_.recovered(node);
+        EXPECT_EQ(file.outcome, Outcome::kRefused);
+        EXPECT_EQ(file.reason, Reason::kMissing);
+        EXPECT_TRUE(world_.left(node));
     }
+    world_.target_named = true;
+    EXPECT_EQ(world_.recovered(0).outcome, Outcome::kWaiting);
+    EXPECT_EQ(world_.recovered(1).outcome, Outcome::kRecovered);
+    EXPECT_TRUE(same(world_.contents(), committed_));
 }
 
 // ---- killed while it writes --------------------------------------------------------------------------
