@@ -78,7 +78,7 @@ class Lifecycle final : public Writing {
     Status finish_unclosed() override;
     // The file that a passive file is read from could not be closed: later opens for writing return `why`.
     void fail(const Status& why);
-    // What was written since the last commit is incomplete. While `why` is a failure, a staged file stays at its last
+    // The writes since the last commit are incomplete. While `why` is a failure, a staged file stays at its last
     // commit: `commit`, `step_aside` and `finish` fail with `why`, and commit and drain nothing. Ok takes that back.
     void withhold(Status why) noexcept;
     // Returns ok, or the failure that keeps the file at its last commit. `doing` names the call.

@@ -25,7 +25,7 @@ struct ObjectPlace {
 // own.
 [[nodiscard]] std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type);
 
-// The same for a file object, which H5Iget_file_id may have made of an object behind a mount or an external link.
+// Finds the file of a file object. H5Iget_file_id may have made it of an object behind a mount or an external link.
 [[nodiscard]] std::shared_ptr<OpenFile> file_at(const Object& file);
 
 [[nodiscard]] std::optional<ObjectPlace> place_of(const Object& object, H5I_type_t type);
