@@ -218,6 +218,21 @@ TEST_F(ForwardedWritingTest, a_withheld_file_fails_its_close) {
     EXPECT_TRUE(target_.contents().empty());
 }
 
+TEST_F(ForwardedWritingTest, a_withheld_file_commits_again_once_it_is_whole) {
+    const auto file = must_open();
+    const auto bytes = bytes_of(10, 6);
+    ASSERT_TRUE(write(*file, 0, bytes));
+    file->withhold({Code::kUnavailable, "a write failed", ENOSPC});
+    const auto calls = server_->calls;
+    EXPECT_EQ(file->commit().sys_errno(), ENOSPC);
+    EXPECT_EQ(file->step_aside(ledger::AsideReason::kHandleTaken).sys_errno(), ENOSPC);
+    EXPECT_EQ(server_->calls, calls);
+    file->withhold(Status::ok());
+    EXPECT_TRUE(file->commit());
+    EXPECT_TRUE(engine_->detach(file->reader(), true));
+    EXPECT_TRUE(same(target_.contents(), bytes));
+}
+
 TEST_F(ForwardedWritingTest, the_end_of_the_process_closes_a_file_that_the_program_did_not) {
     const auto file = must_open();
     const auto bytes = bytes_of(700, 7);
