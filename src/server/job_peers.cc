@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -29,6 +31,8 @@ namespace forebay::server {
 
 namespace {
 
+// For the end of a peer. Another node whose read is cut reads the file itself.
+constexpr std::chrono::seconds kLastMoment{5};
 constexpr std::string_view kPeersFolder = "peers";   // in the staging area, with a claim for each job
 
 std::string claims_in(const LoadedOptions& loaded) {
@@ -43,11 +47,21 @@ std::size_t sessions_allowed() noexcept {
     return std::clamp<std::size_t>(limit.rlim_cur / kPart, kLeast, CachedFiles::kReadersMax);
 }
 
+// Its thread uses all of it, and may hang in a file system that does not answer. So only `End` destroys it.
 class JobPeer {
   public:
+    // Ends the peer within kLastMoment. A peer whose thread has not ended by then stays as it is, until the process
+    // ends.
+    struct End {
+        void operator()(JobPeer* peer) const noexcept {
+            if (peer->end()) delete peer;
+        }
+    };
+    using Owner = std::unique_ptr<JobPeer, End>;
+
     // Returns kUnavailable with EBUSY if another process is the node's peer.
-    [[nodiscard]] static Result<std::unique_ptr<JobPeer>> start(const LoadedOptions& loaded, const wire::Job& job,
-                                                                std::shared_ptr<wire::JobFolder> folder) {
+    [[nodiscard]] static Result<Owner> start(const LoadedOptions& loaded, const wire::Job& job,
+                                             std::shared_ptr<wire::JobFolder> folder) {
         const auto area = area::open_staging_area(loaded);
         if (!area) return area.status();
         auto claim = io::Claim::make(claims_in(loaded), job.name);
@@ -71,16 +85,11 @@ class JobPeer {
         setup.report = [](const std::string&) {};
         setup.key = key.value();
         setup.readers_max = sessions_allowed();
-        std::unique_ptr<JobPeer> peer(new JobPeer(std::move(claim).value(), std::move(folder),
-                                                  std::move(wake).value()));
+        Owner peer(new JobPeer(std::move(claim).value(), std::move(folder), std::move(wake).value()));
         peer->server_ = std::make_unique<Server>(std::move(setup), std::move(listener).value());
         peer->thread_ = start_background_thread([serving = peer.get()] { serving->serve(); });
         FOREBAY_TRY(peer->folder_->publish(listens_at));
         return peer;
-    }
-    ~JobPeer() {
-        wake_->signal();
-        if (thread_.joinable()) thread_.join();
     }
     JobPeer(const JobPeer&) = delete;
     JobPeer& operator=(const JobPeer&) = delete;
@@ -88,17 +97,33 @@ class JobPeer {
   private:
     JobPeer(std::unique_ptr<io::Claim> claim, std::shared_ptr<wire::JobFolder> folder, std::unique_ptr<io::Event> wake)
         : claim_(std::move(claim)), folder_(std::move(folder)), wake_(std::move(wake)) {}
-    // Serves until it is woken, or until it cannot continue: the program may have closed the socket.
+    ~JobPeer() = default;
+    // Serves until it is woken, or until it cannot continue: the program may have closed the socket. This thread also
+    // ends the server, as each of these calls may hang with a session's read of a file.
     void serve() noexcept {
         (void)attempt([&] { return server_->run(wake_->number()); });
         folder_->withdraw();
         (void)attempt([&] { server_->await_sessions(); });
+        server_.reset();
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+        thread_ended_.notify_all();
+    }
+    // Returns false if the thread may still run after kLastMoment.
+    [[nodiscard]] bool end() noexcept {
+        if (!thread_.joinable()) return true;
+        wake_->signal();
+        std::unique_lock lock(mutex_);
+        return thread_ended_.wait_for(lock, kLastMoment, [this] { return ended_; });
     }
 
     const std::unique_ptr<io::Claim> claim_;   // outlives the server
     const std::shared_ptr<wire::JobFolder> folder_;
     const std::unique_ptr<io::Event> wake_;
     std::unique_ptr<Server> server_;
+    std::mutex mutex_;
+    std::condition_variable thread_ended_;
+    bool ended_ = false;   // guarded by mutex_
     std::jthread thread_;
 };
 
@@ -194,7 +219,7 @@ class JobPeers {
     bool cannot_serve_ = io::is_forked();   // a forked process may end at any time, with or without its exit handlers
     std::shared_ptr<wire::JobFolder> folder_;
     cache::FindPeers find_peers_;
-    std::unique_ptr<JobPeer> peer_;
+    JobPeer::Owner peer_;
 };
 
 }   // namespace

@@ -7,9 +7,11 @@ a slowfs mount, which counts what is read of it. torchrun itself is not needed: 
 import contextlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,7 @@ ONCE = 1.01  # times the file, over both nodes
 # time.
 TRIALS = 10
 TIMEOUT = 300
+LAST_MOMENT_S = 5  # src/server/job_peers.cc waits so long for a thread that does not end
 
 MAKE = f"""
 import h5py, numpy as np
@@ -375,3 +378,56 @@ def test_a_folder_that_cannot_be_trusted_is_told_of_once_and_not_used(folder):
         assert told.count(f"option {options}: ") == 1
         assert why in told
         assert not rank.serves()
+
+
+# Opens the file, and reads none of it: it serves the other node.
+SERVE = """
+import sys, h5py
+f = h5py.File("target/data.h5")
+print("open", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextlib.contextmanager
+def peer_and_reader(folder, name, parts):
+    """A rank that only serves its node, and one of the other node that reads."""
+    with Job(*folder, name) as job:
+        (peer,) = job.begin(code=SERVE, ranks=[0])
+        (reader,) = job.begin(parts, ranks=[RANKS_PER_NODE], options="read_cache_servers=job;prefetch=off")
+        assert [peer.line(), reader.line()] == ["open", "open"]
+        assert peer.serves()
+        try:
+            yield peer, reader
+        finally:
+            folder[1].clear()
+
+
+def end_with_a_thread_that_hangs(peer):
+    begin = time.monotonic()
+    assert peer.end() == ""
+    assert time.monotonic() - begin >= LAST_MOMENT_S, "nothing hung: the test shows nothing"
+
+
+def test_a_program_ends_although_its_read_for_another_node_hangs(folder):
+    """The reader goes on by itself: then the one read that hangs is the peer's."""
+    _, fs = folder
+    with peer_and_reader(folder, "reads", ROWS) as (peer, reader):
+        for _ in range(ROWS):
+            fs.fault("op=read,hang,count=1,path=data.h5")
+            reader.go()
+            answered, _, _ = select.select([reader.process.stdout], [], [], 2)
+            if answered and fs.stats()["hanging"] == 1:
+                break
+            fs.clear()
+            reader.line()
+        else:
+            pytest.fail("no read of the peer for the other node was seen to hang")
+        end_with_a_thread_that_hangs(peer)
+
+
+def test_a_program_ends_although_the_folder_of_its_job_does_not_answer(folder):
+    _, fs = folder
+    with peer_and_reader(folder, "withdraws", 1) as (peer, _):
+        fs.fault("op=*,hang,path=node-0")
+        end_with_a_thread_that_hangs(peer)
