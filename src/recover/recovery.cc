@@ -144,11 +144,9 @@ class Recovery {
         if (session.board == nullptr) return std::nullopt;
         for (const auto& directory : inventory_.directories)
             if (!directory->refused) return refused(report, Reason::kIncomplete, directory->refused);
-        if (session.durable_group) {
-            if (!session.missing) return refused(report, Reason::kIncomplete, session.missing);
-            if (!session.damage) return refused(report, Reason::kDamaged, session.damage);
-            return std::nullopt;
-        }
+        if (!session.missing) return refused(report, Reason::kIncomplete, session.missing);
+        if (!session.damage) return refused(report, Reason::kDamaged, session.damage);
+        if (session.durable_group) return std::nullopt;
         if (session.board->board.logs > session.logs.size())
             return refused(report, Reason::kIncomplete,
                            {Code::kNotFound,
