@@ -53,7 +53,7 @@ class Discarding {
         remove_unreadable(inventory);
         Report users = report_;
         tell_of_living(inventory, users);
-        tidy_up(areas_, inventory, request_.patience, request_.dry_run, outside_.is_alive, report_);
+        tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, report_);
         users.refused.insert(users.refused.end(), report_.refused.begin(), report_.refused.end());
         users.removed = std::move(report_.removed);
         return users;
@@ -151,7 +151,7 @@ class Discarding {
     const Discarded& request_;
     const Outside& outside_;
     Report report_;
-    std::vector<DirectoryReport> failed_;                     // to remove
+    std::vector<DirectoryReport> failed_;                    // to remove
     std::vector<std::unique_ptr<FoundDirectory>> removed_;   // sessions point to them
 };
 

@@ -82,7 +82,8 @@ Status look_into_dead(FoundDirectory& found) {
     // A taken segment to which nothing was written has no damage.
     for (const log::ScannedLog& log : found.logs)
         if (log.target.path.empty() && !log.damage.empty() && found.unnamed.is_ok())
-            found.unnamed = log.damage.front().with_context(found.path() + "/log: which file a log is of is unreadable");
+            found.unnamed = log.damage.front().with_context(found.path() +
+                                                            "/log: which file a log is of is unreadable");
     return Status::ok();
 }
 

@@ -24,9 +24,7 @@ class FindFile : public testing::Test {
         for (int i = 0; i < 10; ++i) std::ofstream(root_ / "run" / std::to_string(i)) << i;
     }
     void TearDown() override { std::filesystem::remove_all(root_); }
-    std::string found(std::size_t names_max = 1000) const {
-        return find_file(path_.string(), identity_, names_max);
-    }
+    std::string found(std::size_t names_max = 1000) const { return find_file(path_.string(), identity_, names_max); }
 
     std::filesystem::path root_, path_;
     Identity identity_;

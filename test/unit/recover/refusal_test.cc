@@ -191,9 +191,7 @@ TEST_F(RecoveryTest, gives_up_the_log_of_a_missing_file_only_if_asked_and_if_a_n
                 const FileReport& file = report.value().files.at(0);
                 const bool gone = reused && !unasked;
                 EXPECT_EQ(file.outcome, gone ? Outcome::kGone : Outcome::kRefused);
-                EXPECT_EQ(file.reason, gone     ? Reason::kNone
-                                       : reused ? Reason::kNotAsked
-                                                : Reason::kMissing);
+                EXPECT_EQ(file.reason, gone ? Reason::kNone : reused ? Reason::kNotAsked : Reason::kMissing);
                 EXPECT_EQ(report.value().all_well(), gone);
                 EXPECT_EQ(after.left().empty(), gone && !dry_run);
             }
