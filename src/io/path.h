@@ -17,8 +17,8 @@ namespace forebay::io {
 // and below, and goes on below the folders above, up to the root of its file system. For a renamed folder, the search
 // begins at its first ancestor that exists. It resolves symbolic links in that folder's path, and follows no others. It
 // looks at `names_max` names at most. Blocks meanwhile.
-// Empty: not found. That never proves that the file has no name: a mount may show a part of its file system only,
-// another mount may hide a folder, a server may be partly down, and the file may be renamed during the search.
+// Empty: not found. That never proves that the file has no name: a mount may show a part of its file system, or
+// hide a folder. A server may be partly down. The file may be renamed during the search.
 [[nodiscard]] std::string find_file(const std::string& path, const Identity& identity, std::size_t names_max = 100'000);
 
 }   // namespace forebay::io

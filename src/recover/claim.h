@@ -1,7 +1,7 @@
 // Claims files for a recovery or a discard, and lists the staging areas meanwhile. Blocks on file I/O and locks.
 // INVARIANT: two processes work on one file only one after the other. Each locks the file and then lists the areas,
 // which takes their locks. On a full device a file lock may not be possible, and recovery makes room there. Then the
-// claim holds the locks of the areas to its end: after that no other can list them, and none that had listed them
+// claim holds the locks of the areas to its end. After that no other can list them, and none that had listed them
 // before can lack its file lock. While it holds them it waits for no file.
 #pragma once
 

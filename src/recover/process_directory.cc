@@ -148,7 +148,7 @@ std::string ProcessDirectory::advice() const {
         case Code::kPermissionDenied:
             return fmt::format(
                 "run `forebay recover` as the user that it belongs to, or make {} and what is in "
-                "it yours alone (chmod -R go-rwx); as that user, `forebay discard {}` gives up what only "
+                "it yours alone (chmod -R go-rwx). As that user, `forebay discard {}` gives up what only "
                 "it holds",
                 path, path);
         case Code::kUnsupported:
