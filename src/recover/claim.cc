@@ -1,9 +1,41 @@
 #include "recover/claim.h"
 
+#include <utility>
+
 #include "recover/cleanup.h"
 #include "recover/session.h"
 
 namespace forebay::recover {
+
+namespace {
+
+// Without room for a file lock, takes the locks of the areas, and tries once more: another process may have taken the
+// file lock in between.
+Status lock_file(Claim& claim, std::span<io::Directory* const> areas, const io::Identity& identity,
+                 io::Directory::Patience patience) {
+    const bool alone = !claim.area_locks.empty();
+    auto lock = FileLock::take(areas, identity, alone ? io::Directory::Patience::kTry : patience);
+    if (lock) claim.locks.push_back(std::move(lock).value());
+    else if (lock.status().code() == Code::kUnavailable) claim.busy.emplace(identity, lock.status());
+    else if (lock.status().code() != Code::kNoSpace) return lock.status();
+    else if (!alone && !areas.empty()) {
+        auto area_locks = lock_all(areas, patience);
+        if (!area_locks) return area_locks.status();
+        claim.area_locks = std::move(area_locks).value();
+        return lock_file(claim, areas, identity, patience);
+    }
+    return Status::ok();
+}
+
+// Empty if the claim has the locks already.
+Result<std::vector<std::unique_ptr<io::Lock>>> lock_for_listing(const Claim& claim,
+                                                                std::span<io::Directory* const> areas,
+                                                                io::Directory::Patience patience) {
+    if (!claim.area_locks.empty()) return std::vector<std::unique_ptr<io::Lock>>();
+    return lock_all(areas, patience);
+}
+
+}   // namespace
 
 Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
                     const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
@@ -14,13 +46,10 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
         // Every process locks in ascending order, and never below the lock of an area.
         for (const io::Identity& identity : wanted) {
             if (dry_run || !known.insert(identity).second) continue;
-            auto lock = FileLock::take(areas, identity, patience);
-            if (lock) claim.locks.push_back(std::move(lock).value());
-            else if (lock.status().code() == Code::kUnavailable) claim.busy.emplace(identity, lock.status());
-            else return lock.status();
+            FOREBAY_TRY(lock_file(claim, areas, identity, patience));
         }
         {
-            const auto looking = lock_all(areas, patience);
+            const auto looking = lock_for_listing(claim, areas, patience);
             if (!looking) return looking.status();
             auto inventory = take_inventory(areas, is_alive);
             if (!inventory) return inventory.status();
@@ -33,14 +62,15 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
     }
 }
 
-void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run,
+void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory::Patience patience, bool dry_run,
              const IsAlive& is_alive, Report& report) {
+    Inventory& seen = claim.inventory;
     if (dry_run) {
         tell_of_directories(seen, report);
         remove_directories(seen, true, report);
         return;
     }
-    const auto tidying = lock_all(areas, patience);
+    const auto tidying = lock_for_listing(claim, areas, patience);
     auto now = tidying ? take_inventory(areas, is_alive) : Result<Inventory>(tidying.status());
     if (!now) {
         tell_of_directories(seen, report);

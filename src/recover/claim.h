@@ -1,8 +1,13 @@
 // Claims files for a recovery or a discard, and lists the staging areas meanwhile. Blocks on file I/O and locks.
+// INVARIANT: two processes work on one file only one after the other. Each locks the file and then lists the areas,
+// which takes their locks. On a full device a file lock may not be possible, and recovery makes room there. Then the
+// claim holds the locks of the areas to its end. After that no other can list them, and none that had listed them
+// before can lack its file lock. While it holds them it waits for no file.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <vector>
@@ -16,9 +21,10 @@
 namespace forebay::recover {
 
 struct Claim {
-    std::vector<FileLock> locks;           // end with this
-    std::map<io::Identity, Status> busy;   // files that another process works on, with the reason
-    Inventory inventory;                   // listed under all locks, so these files' logs do not change
+    std::vector<std::unique_ptr<io::Lock>> area_locks;   // of full areas; end with this
+    std::vector<FileLock> locks;                         // end with this
+    std::map<io::Identity, Status> busy;                 // files that another process works on, with the reason
+    Inventory inventory;                                 // listed under all locks, so these files' logs do not change
 };
 
 // Locks the files `named`, and those that `concerned` finds in an inventory; with `dry_run` none. `patience` applies to
@@ -28,7 +34,7 @@ struct Claim {
                                   io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive);
 
 // Reports the directories in the areas now. Removes empty ones of the dead, unless another recovery holds the areas.
-void tidy_up(std::span<io::Directory* const> areas, Inventory& seen, io::Directory::Patience patience, bool dry_run,
+void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory::Patience patience, bool dry_run,
              const IsAlive& is_alive, Report& report);
 
 }   // namespace forebay::recover

@@ -1,5 +1,7 @@
 #include "recover/cleanup.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -45,6 +47,15 @@ Status remove_directory(FoundDirectory& found) {
 }   // namespace
 
 Status remove_unread(FoundDirectory& found) {
+    if (found.directory == nullptr) {
+        auto directory = found.area->open_directory(found.name);
+        if (!directory) return directory.status();
+        found.directory = std::move(directory).value();
+    }
+    // The facts come from the open directory, so that no other can take its place.
+    const auto facts = found.directory->facts(".");
+    if (!facts) return facts.status();
+    if (facts.value().owner != ::geteuid()) return found.refused;
     const auto names = found.directory->list();
     if (!names) return names.status();
     found.boards.clear();
@@ -77,6 +88,7 @@ Status give_back_team(const TeamSession& team) {
 void tell_of_directories(const Inventory& inventory, Report& report) {
     for (const auto& directory : inventory.directories) {
         if (!directory->refused) report.refused.push_back({directory->path(), directory->refused});
+        else if (!directory->unnamed) report.refused.push_back({directory->path(), directory->unnamed});
         else if (directory->alive) {
             report.living.push_back(directory->path());
             if (!directory->has_ledger || !directory->open_files.empty() || directory->files_without_slot > 0)
@@ -87,7 +99,7 @@ void tell_of_directories(const Inventory& inventory, Report& report) {
 
 void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
     for (const auto& directory : inventory.directories) {
-        if (!directory->refused || directory->alive) continue;
+        if (!directory->refused || !directory->unnamed || directory->alive) continue;
         const bool empty = std::all_of(directory->logs.begin(), directory->logs.end(), [](const log::ScannedLog& log) {
             return log.segments.empty() || log.target.path.empty();
         });

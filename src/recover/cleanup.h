@@ -16,13 +16,15 @@ namespace forebay::recover {
 // Call when the undo journals of these ranks are not needed. Their logs go first.
 [[nodiscard]] Status give_back_team(const TeamSession& team);
 
-// Removes a dead process's directory with its log unread. Fails if a file in it is not forebay's.
+// Removes a dead process's directory with its log unread, also one that others may write to. kPermissionDenied: it is a
+// symbolic link or another user's. Fails if a file in it is not forebay's.
 [[nodiscard]] Status remove_unread(FoundDirectory& found);
 
 // Reports the directories of living processes, and those that were refused.
 void tell_of_directories(const Inventory& inventory, Report& report);
 
-// Removes, or with `dry_run` only reports, directories of dead processes whose logs are empty. Reports failures.
+// Removes, or with `dry_run` only reports, directories of dead processes whose logs are empty. A log whose file is
+// unreadable is not empty. Reports failures.
 void remove_directories(Inventory& inventory, bool dry_run, Report& report);
 
 }   // namespace forebay::recover

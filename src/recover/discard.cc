@@ -1,11 +1,16 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "recover/claim.h"
 #include "recover/cleanup.h"
 #include "recover/in_use.h"
+#include "recover/process_directory.h"
 #include "recover/recovery.h"
 #include "recover/session.h"
 #include "recover/teams.h"
@@ -48,7 +53,7 @@ class Discarding {
         remove_unreadable(inventory);
         Report users = report_;
         tell_of_living(inventory, users);
-        tidy_up(areas_, inventory, request_.patience, request_.dry_run, outside_.is_alive, report_);
+        tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, report_);
         users.refused.insert(users.refused.end(), report_.refused.begin(), report_.refused.end());
         users.removed = std::move(report_.removed);
         return users;
@@ -99,24 +104,42 @@ class Discarding {
         return file;
     }
 
-    // An unreadable log has no sessions. Its directory's name stands for all of it.
-    void remove_unreadable(Inventory& inventory) {
-        std::erase_if(inventory.directories, [&](const std::unique_ptr<FoundDirectory>& directory) {
-            const Code code = directory->refused.code();
-            if (directory->alive || (code != Code::kCorrupt && code != Code::kUnsupported)) return false;
-            if (!names_directory(*directory)) return false;
-            const std::string path = directory->path();
-            if (!request_.dry_run) directory->refused = remove_unread(*directory);
-            if (!request_.dry_run && !directory->refused) return false;
-            report_.removed.push_back(path);
-            return true;
+    bool has_left_logs(const std::string& directory) const {
+        return std::any_of(report_.files.begin(), report_.files.end(), [&](const FileReport& file) {
+            return file.outcome != Outcome::kDiscarded && contains(file.directories, directory);
         });
+    }
+    // An unreadable log has no session. Its directory's name stands for all of it, whatever the reason. Want of
+    // descriptors or memory is none: the next call may read it.
+    void remove_unreadable(Inventory& inventory) {
+        std::vector<std::unique_ptr<FoundDirectory>> kept;
+        for (std::unique_ptr<FoundDirectory>& directory : inventory.directories) {
+            const std::string path = directory->path();
+            if (!is_given_up_unread(*directory)) kept.push_back(std::move(directory));
+            else if (const Status removed = request_.dry_run ? Status::ok() : remove_unread(*directory); !removed) {
+                failed_.push_back({path, removed});
+                kept.push_back(std::move(directory));
+            } else {
+                report_.removed.push_back(path);
+                removed_.push_back(std::move(directory));
+            }
+        }
+        inventory.directories = std::move(kept);
+    }
+    bool is_given_up_unread(const FoundDirectory& directory) const {
+        const Status& why = directory.refused ? directory.unnamed : directory.refused;
+        if (why || directory.alive || lacks_resources(why) || !names_directory(directory) ||
+            has_left_logs(directory.path()))
+            return false;
+        const auto facts = directory.area->facts(directory.name);
+        return facts && facts.value().kind == io::Facts::Kind::kDirectory && facts.value().owner == ::geteuid();
     }
 
     void tell_of_living(const Inventory& inventory, Report& users) const {
         std::vector<Wanted> asked = request_.files;
         for (const std::string& path : request_.paths) asked.push_back({{}, path});
         if (!request_.unasked) tell_of_users(inventory, asked, users);
+        users.refused.insert(users.refused.end(), failed_.begin(), failed_.end());
         for (const auto& directory : inventory.directories)
             if (directory->alive && names_directory(*directory))
                 users.refused.push_back({directory->path(),
@@ -128,6 +151,8 @@ class Discarding {
     const Discarded& request_;
     const Outside& outside_;
     Report report_;
+    std::vector<DirectoryReport> failed_;                    // to remove
+    std::vector<std::unique_ptr<FoundDirectory>> removed_;   // sessions point to them
 };
 
 }   // namespace

@@ -55,7 +55,9 @@ Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patien
         const std::string self = fmt::format("{}{}", kHolder, ::getpid());
         const auto said = directory.value()->open_file(self, io::OpenMode::kCreateNew);
         if (said.status().code() == Code::kNotFound) continue;
-        if (!said && said.status().code() != Code::kAlreadyExists) return said.status();
+        // Without room for the name, others cannot tell who holds it. The lock counts all the same.
+        if (!said && said.status().code() != Code::kAlreadyExists && said.status().code() != Code::kNoSpace)
+            return said.status();
         forget_holders(*directory.value(), self);
         return Held{&area, std::move(directory).value(), std::move(lock).value()};
     }

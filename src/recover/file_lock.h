@@ -1,7 +1,8 @@
 // A lock that excludes other recoveries of one file on this node, also while the target is written.
 // A locked (flock) directory `recovering-<device>-<inode>` in each staging area, with a file that names the holder. It
 // ends with the process; the next recovery takes over or removes it. So a recovery that hangs in a target blocks other
-// recoveries of that file only. Blocks on file I/O, and for other holders up to `patience`. Not thread-safe.
+// recoveries of that file only. A full device may lack room for the directory; then the claim locks the areas
+// (claim.h). Blocks on file I/O, and for other holders up to `patience`. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,7 @@ inline constexpr std::string_view kFileLockPrefix = "recovering-";
 
 class FileLock {
   public:
-    // Errors: kUnavailable with the holder's number; those of the areas.
+    // Errors: kUnavailable with the holder's number; kNoSpace; those of the areas.
     [[nodiscard]] static Result<FileLock> take(std::span<io::Directory* const> areas, const io::Identity& identity,
                                                io::Directory::Patience patience);
     ~FileLock();

@@ -1,5 +1,7 @@
 #include "recover/inventory.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -77,6 +79,11 @@ Status look_into_dead(FoundDirectory& found) {
     auto logs = log::scan(*found.pool);
     if (!logs) return logs.status();
     found.logs = std::move(logs).value();
+    // A taken segment to which nothing was written has no damage.
+    for (const log::ScannedLog& log : found.logs)
+        if (log.target.path.empty() && !log.damage.empty() && found.unnamed.is_ok())
+            found.unnamed = log.damage.front().with_context(found.path() +
+                                                            "/log: which file a log is of is unreadable");
     return Status::ok();
 }
 
@@ -133,6 +140,13 @@ void make_sessions(Inventory& inventory) {
         });
         session.has_drainer = drainers != session.logs.end();
         if (session.has_drainer) std::iter_swap(session.logs.begin(), drainers);
+        else if (session.board_at != nullptr && session.board_at->is_damaged() &&
+                 std::none_of(session.logs.begin(), session.logs.end(),
+                              [](const FoundLog& found) { return found.log->durable; })) {
+            session.has_drainer = true;   // unread
+            session.damage = {Code::kCorrupt, fmt::format("{} is damaged, and may have the log with the commits",
+                                                          session.board_at->path())};
+        }
     }
 }
 
@@ -164,6 +178,10 @@ void make_teams(Inventory& inventory) {
 }
 
 }   // namespace
+
+bool FoundDirectory::is_damaged() const {
+    return !refused || std::any_of(logs.begin(), logs.end(), [](const auto& log) { return !log.damage.empty(); });
+}
 
 FoundJournal& TeamSession::journal_of(const Member& member) {
     return *std::find_if(member.directory->journals.begin(), member.directory->journals.end(),

@@ -52,7 +52,11 @@ struct FoundDirectory {
     std::vector<FoundBoard> boards;
     std::vector<FoundJournal> journals;
     std::vector<std::string> unfinished;   // boards whose maker died before a process used them: names only
+    // The damage of a log whose file is unknown, because its open record is unreadable; ok: there is none. INVARIANT:
+    // only `discard` removes such a directory, and no other log counts as complete for want of this one.
+    Status unnamed;
 
+    [[nodiscard]] bool is_damaged() const;   // it was not read, or a log in it has damage
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
 
@@ -82,7 +86,7 @@ struct Session {
     // For durable logs of several processes (stated.h):
     bool durable_group = false;
     bool unwritten = false;   // no process had written yet
-    Status missing, damage;   // of the stated records
+    Status missing, damage;   // of the stated records; damage also: of a log that may be the committing process's
 };
 
 // A file that several nodes wrote with nodes=consistent: its undo journals here, and the sessions of its logs.

@@ -146,9 +146,11 @@ bool ProcessDirectory::concerns(const io::Identity& identity, const log::Birth& 
 std::string ProcessDirectory::advice() const {
     switch (unread.code()) {
         case Code::kPermissionDenied:
-            return fmt::format("run `forebay recover` as the user that it belongs to, or make {} and what is in "
-                               "it yours alone (chmod -R go-rwx); `forebay discard {}` gives up what only it holds",
-                               path, path);
+            return fmt::format(
+                "run `forebay recover` as the user that it belongs to, or make {} and what is in "
+                "it yours alone (chmod -R go-rwx). As that user, `forebay discard {}` gives up what only "
+                "it holds",
+                path, path);
         case Code::kUnsupported:
             return fmt::format(
                 "run `forebay recover` of the version that wrote it; `forebay discard {}` gives up what only it holds",

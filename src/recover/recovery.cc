@@ -144,11 +144,9 @@ class Recovery {
         if (session.board == nullptr) return std::nullopt;
         for (const auto& directory : inventory_.directories)
             if (!directory->refused) return refused(report, Reason::kIncomplete, directory->refused);
-        if (session.durable_group) {
-            if (!session.missing) return refused(report, Reason::kIncomplete, session.missing);
-            if (!session.damage) return refused(report, Reason::kDamaged, session.damage);
-            return std::nullopt;
-        }
+        if (!session.missing) return refused(report, Reason::kIncomplete, session.missing);
+        if (!session.damage) return refused(report, Reason::kDamaged, session.damage);
+        if (session.durable_group) return std::nullopt;
         if (session.board->board.logs > session.logs.size())
             return refused(report, Reason::kIncomplete,
                            {Code::kNotFound,
@@ -484,7 +482,7 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     // Reports a requested file that living processes use, even if no process died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
-    tidy_up(areas, claimed.value().inventory, request.patience, request.dry_run, outside.is_alive, report);
+    tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, report);
     if (!request.only || request.unasked) return report;
     users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
     users.removed = std::move(report.removed);

@@ -1,8 +1,9 @@
 // Crash recovery: brings files to their last commit from the logs of dead processes (order: docs/recovery.md). It also
 // removes process directories without logs. After a crash at any instant the next run completes the work. One recovery
-// at a time works on a file (file_lock.h). It holds the staging area's lock only while it lists or removes directories,
-// never while it touches a target. Opens call it through hdf5/driver/open_recovery.h and recover/leftovers.h, commands
-// through cli/recover.cc. It disturbs no living process, and prints nothing. Blocks on I/O. Thread-safe.
+// at a time works on a file (claim.h). It holds the staging area's lock only while it lists or removes directories,
+// never while it touches a target, except on a full staging device. Opens call it through hdf5/driver/open_recovery.h
+// and recover/leftovers.h, commands through cli/recover.cc. It disturbs no living process, and prints nothing. Blocks
+// on I/O. Thread-safe.
 #pragma once
 
 #include <functional>

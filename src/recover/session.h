@@ -36,7 +36,7 @@ namespace forebay::recover {
 [[nodiscard]] bool hides_a_commit(const log::ScannedLog& log, std::uint64_t commit_sequence) noexcept;
 
 // No other process then lists the areas for recovery or removes directories. kUnavailable after `patience`. Held for
-// short, never while a target is touched.
+// short; while a target is touched only on a full staging device (claim.h).
 [[nodiscard]] Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory* const> areas,
                                                                       io::Directory::Patience patience);
 

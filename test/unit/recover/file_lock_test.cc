@@ -6,11 +6,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "io/fault_file.h"
+#include "recover/claim.h"
+#include "support/borrowed_directory.h"
 #include "support/recovery_fixture.h"
 
 namespace forebay::recover {
@@ -67,6 +71,39 @@ class BesideEachOther : public test::RecoveryTest {
     std::unique_ptr<Directory> targets_ = io::make_memory_directory("/targets");
     std::map<std::string, std::shared_ptr<io::FaultPlan>> plans_;
 };
+
+// Recovery frees the room that its own lock would take.
+TEST_F(BesideEachOther, a_full_staging_device_does_not_hinder_recovery_and_still_one_works_at_a_time) {
+    for (const int error : {ENOSPC, EDQUOT}) {
+        for (const io::Operation operation : {io::Operation::kCreateDirectory, io::Operation::kOpen}) {
+            const auto plan = std::make_shared<io::FaultPlan>();
+            auto claimed = [&](Directory& area) {
+                Directory* const areas[] = {&area};
+                return claim(
+                    areas, {kOne}, [](const Inventory&) { return std::set<io::Identity>(); }, Directory::Patience::kTry,
+                    false, [](const area::ProcessIdentity&) { return false; });
+            };
+            const auto full = io::make_fault_directory(std::make_unique<test::BorrowedDirectory>(*area_), plan);
+            // Of the opens the second one names the holder.
+            if (operation == io::Operation::kOpen) plan->fail(operation, 2, 1, error);
+            else plan->fail(operation, 1, UINT64_MAX - 1, error);
+            {
+                const auto held = claimed(*full);
+                ASSERT_TRUE(held) << held.status().message();
+                EXPECT_TRUE(held.value().busy.empty());
+                EXPECT_EQ(held.value().inventory.sessions.size(), 2u);
+                plan->clear();
+                const auto second = claimed(*area_);
+                EXPECT_TRUE(!second || second.value().busy.contains(kOne)) << "two work on one file";
+                EXPECT_TRUE(second || second.status().code() == Code::kUnavailable) << second.status().message();
+            }
+            const auto other = claimed(*area_);
+            ASSERT_TRUE(other);
+            EXPECT_TRUE(other.value().busy.empty());
+        }
+    }
+    EXPECT_TRUE(recover(std::nullopt).value().all_well());
+}
 
 TEST_F(BesideEachOther, one_that_hangs_keeps_no_other_file_of_the_same_process) {
     const auto& plan = plans_.at(name(kOne));

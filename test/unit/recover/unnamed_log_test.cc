@@ -1,0 +1,165 @@
+// Logs that recovery cannot read are kept, whatever else it does with their directories, until `discard` names them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "io/posix_file.h"
+#include "support/recovery_fixture.h"
+#include "support/scratch_folder.h"
+
+namespace forebay::recover {
+namespace {
+
+using test::bytes_of;
+using test::Crash;
+using test::LeftBehind;
+using test::same;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class UnnamedLog : public test::RecoveryTest {
+  protected:
+    // One bit in the first record of the log.
+    static void damage(Crash& crash, const std::string& directory) {
+        const auto file = crash.file("log", directory);
+        std::vector<std::byte> bytes(file->size().value());
+        ASSERT_TRUE(file->read_at(0, bytes));
+        constexpr std::array kMagic{std::byte{'F'}, std::byte{'R'}, std::byte{'E'}, std::byte{'C'}};
+        const auto record = std::search(bytes.begin(), bytes.end(), kMagic.begin(), kMagic.end());
+        ASSERT_NE(record, bytes.end());
+        *(record + 20) ^= std::byte{1};
+        ASSERT_TRUE(file->write_at(0, bytes));
+    }
+    static Report discarded(Crash& crash, const std::string& directory, bool dry_run = false) {
+        Discarded request;
+        request.directories = {"/nls/forebay/" + directory};
+        request.dry_run = dry_run;
+        io::Directory* const areas[] = {&crash.area()};
+        auto report = discard(areas, request, crash.outside());
+        EXPECT_TRUE(report) << report.status().message();
+        return std::move(report).value();
+    }
+};
+
+TEST_F(UnnamedLog, is_kept_and_told_of_until_it_is_discarded) {
+    const std::string name = committed().dead.name;
+    Crash after = crash();
+    damage(after, name);
+    for (const bool dry_run : {true, false}) {
+        Request request;
+        request.dry_run = dry_run;
+        const auto report = after.recover(request);
+        ASSERT_TRUE(report);
+        EXPECT_FALSE(report.value().all_well());
+        ASSERT_EQ(report.value().refused.size(), 1u);
+        EXPECT_EQ(report.value().refused[0].path, "/nls/forebay/" + name);
+        EXPECT_EQ(report.value().refused[0].status.code(), Code::kCorrupt);
+        EXPECT_THAT(after.left(), ElementsAre(name));
+    }
+    for (const bool dry_run : {true, false}) {
+        EXPECT_THAT(discarded(after, name, dry_run).removed, ElementsAre("/nls/forebay/" + name));
+        EXPECT_EQ(after.left().empty(), !dry_run);
+    }
+}
+
+TEST_F(UnnamedLog, is_kept_beside_one_that_is_recovered) {
+    LeftBehind& dead = process();
+    auto& other = dead.open(2, 0);
+    dead.write(other, 0, bytes_of(10, 5));
+    dead.commit(other, 10);
+    auto& log = dead.open(1, 0);
+    dead.write(log, 0, bytes_of(100, 1));
+    dead.commit(log, 100);
+    Crash after = crash();
+    damage(after, dead.name);   // the first one
+    const auto report = after.recover();
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 1u);
+    EXPECT_EQ(report.value().files[0].outcome, Outcome::kRecovered);
+    EXPECT_TRUE(same(after.contents(), bytes_of(100, 1)));
+    EXPECT_THAT(after.left(), ElementsAre(dead.name));
+    EXPECT_EQ(report.value().refused.size(), 1u);
+    EXPECT_THAT(discarded(after, dead.name).removed, ElementsAre("/nls/forebay/" + dead.name));
+    EXPECT_THAT(after.left(), IsEmpty());
+}
+
+// Its logs give no session, so the process with the commits seems to have finished.
+TEST_F(UnnamedLog, of_one_rank_keeps_the_logs_of_all) {
+    for (const bool drainer : {true, false}) {
+        for (const bool unreadable : {true, false}) {
+            SCOPED_TRACE(testing::Message() << drainer << unreadable);
+            area_ = io::make_memory_directory("/nls/forebay");
+            processes_.clear();
+            LeftBehind& first = process(100);
+            LeftBehind& second = process(101);
+            const log::Sharing sharing{log::Sharing::Kind::kOneNode, 77};
+            auto& first_log = first.open(1, 0, sharing);
+            auto& second_log = second.open(1, 0, sharing);
+            first.board(77, {first.process, second.process});
+            second.write(second_log, 0, bytes_of(100, 1));
+            first.commit(first_log, 100);
+            Crash after = crash();
+            const std::string& name = drainer ? first.name : second.name;
+            if (unreadable) ASSERT_TRUE(after.file("log", name)->write_at(20, bytes_of(40, 9)));
+            else damage(after, name);
+            const auto report = after.recover();
+            ASSERT_TRUE(report);
+            EXPECT_FALSE(report.value().all_well());
+            ASSERT_EQ(report.value().files.size(), 1u);
+            EXPECT_EQ(report.value().files[0].outcome, Outcome::kRefused)
+                << outcome_name(report.value().files[0].outcome);
+            EXPECT_THAT(after.left(), ElementsAre(first.name, second.name));
+            EXPECT_THAT(after.contents(), IsEmpty());
+        }
+    }
+}
+
+class UnusableDirectory : public testing::Test {
+  protected:
+    void SetUp() override { ASSERT_FALSE(folder_.empty()); }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+    static Result<Report> discarded(io::Directory& area) {
+        Discarded request;
+        request.directories = {area.name() + "/100-5-0"};
+        io::Directory* const areas[] = {&area};
+        return discard(areas, request, {[](const area::ProcessIdentity&) { return false; }, {}, {}});
+    }
+    const std::string folder_ = test::make_scratch_folder();
+};
+
+TEST_F(UnusableDirectory, is_discarded_by_its_owner_whatever_is_wrong_with_it) {
+    const std::string place = folder_ + "/forebay";
+    for (const bool writable : {true, false}) {
+        SCOPED_TRACE(writable);
+        ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
+        const auto area = std::move(io::open_posix_directory(place)).value();
+        ASSERT_TRUE(area->create_directory("100-5-0").value()->open_file("log", io::OpenMode::kCreateNew));
+        const std::string path = area->name() + "/100-5-0";
+        ASSERT_EQ(::chmod((writable ? path : path + "/log").c_str(), 0770), 0);
+        const auto report = discarded(*area);
+        ASSERT_TRUE(report) << report.status().message();
+        EXPECT_TRUE(report.value().all_well());
+        EXPECT_THAT(report.value().removed, ElementsAre(path));
+        EXPECT_THAT(area->list().value(), IsEmpty());
+        ASSERT_EQ(::rmdir(place.c_str()), 0);
+    }
+}
+
+TEST_F(UnusableDirectory, that_is_a_symbolic_link_is_not_discarded) {
+    const auto area = std::move(io::open_posix_directory(folder_)).value();
+    ASSERT_TRUE(area->create_directory("elsewhere").value()->open_file("log", io::OpenMode::kCreateNew));
+    ASSERT_EQ(::symlink("elsewhere", (folder_ + "/100-5-0").c_str()), 0);
+    const auto report = discarded(*area);
+    ASSERT_TRUE(report) << report.status().message();
+    EXPECT_FALSE(report.value().all_well());
+    EXPECT_THAT(report.value().removed, IsEmpty());
+    EXPECT_THAT(area->open_directory("elsewhere").value()->list().value(), ElementsAre("log"));
+}
+
+}   // namespace
+}   // namespace forebay::recover
