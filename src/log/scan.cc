@@ -32,7 +32,8 @@ struct ScannedSegment {
     std::vector<ScannedRecord> records{};
     std::optional<Status> damage{};   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_commit = false;   // a commit follows the damage
+    bool hides_record = false;   // a record follows the damage
+    bool hides_commit = false;   // a commit is among those that follow
 
     // None: the segment was taken, but nothing written.
     [[nodiscard]] const std::optional<RecordCursor::Opening>& open() const noexcept { return cursor.opening(); }
@@ -90,11 +91,12 @@ class FileSegment final : public SegmentBytes {
     std::uint64_t loaded_;
 };
 
-// Looks for a commit behind the torn place where the cursor stands.
-bool has_commit(RecordCursor cursor, SegmentBytes& bytes, std::uint64_t tail) {
-    for (; cursor.search(bytes, tail) == Found::kRecord; cursor.advance())
-        if (cursor.record().header.kind == RecordKind::kCommit) return true;
-    return false;
+// Looks for records behind the torn place where the cursor stands, up to a commit.
+void look_behind_damage(RecordCursor cursor, SegmentBytes& bytes, ScannedSegment& segment) {
+    for (; !segment.hides_commit && cursor.search(bytes, segment.header.tail) == Found::kRecord; cursor.advance()) {
+        segment.hides_record = true;
+        segment.hides_commit = cursor.record().header.kind == RecordKind::kCommit;
+    }
 }
 
 // Reads the records below the tail, up to the first damaged one. Returns the error of reading the file.
@@ -112,7 +114,7 @@ Status read_records(FileSegment& bytes, ScannedSegment& segment) {
     if (found == Found::kUnreadable) return cursor.why();
     FOREBAY_TRY(bytes.load(cursor.position(), tail));
     segment.unread_bytes = tail - cursor.position();
-    segment.hides_commit = has_commit(cursor, bytes, tail);
+    look_behind_damage(cursor, bytes, segment);
     segment.damage = Status(Code::kCorrupt, fmt::format("record at offset {}: {}", segment.begin + cursor.position(),
                                                         cursor.why().message()));
     return Status::ok();
@@ -297,6 +299,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         if (last_order && order != *last_order + 1) wrong(fmt::format("the one before it is segment {}", *last_order));
         last_order = order;
         log.unread_bytes += segment.unread_bytes;
+        log.hides_record = log.hides_record || segment.hides_record;
         if (segment.damage && !segment.open()) wrong(segment.damage->message());
         if (segment.hides_commit) log.lost_after = 0;
         if (!segment.open()) continue;

@@ -53,6 +53,7 @@ struct ScannedLog {
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
     std::uint64_t unread_bytes = 0;   // below the tails, from the first damage on
+    bool hides_record = false;        // a whole record is among these bytes
     // All damage. A segment with an unreadable header may belong to any log, so every log reports it.
     std::vector<Status> damage;
 };

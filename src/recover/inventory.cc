@@ -79,9 +79,10 @@ Status look_into_dead(FoundDirectory& found) {
     auto logs = log::scan(*found.pool);
     if (!logs) return logs.status();
     found.logs = std::move(logs).value();
-    // A taken segment to which nothing was written has no damage.
+    // A process that dies, or a loss of power, may tear the first record of a log. Then no whole record follows, and
+    // nothing was promised.
     for (const log::ScannedLog& log : found.logs)
-        if (log.target.path.empty() && !log.damage.empty() && found.unnamed.is_ok())
+        if (log.target.path.empty() && log.hides_record && !log.damage.empty() && found.unnamed.is_ok())
             found.unnamed = log.damage.front().with_context(found.path() +
                                                             "/log: which file a log is of is unreadable");
     return Status::ok();
@@ -140,7 +141,7 @@ void make_sessions(Inventory& inventory) {
         });
         session.has_drainer = drainers != session.logs.end();
         if (session.has_drainer) std::iter_swap(session.logs.begin(), drainers);
-        else if (session.board_at != nullptr && session.board_at->is_damaged() &&
+        else if (session.board_at != nullptr && session.board_at->hides_logs() &&
                  std::none_of(session.logs.begin(), session.logs.end(),
                               [](const FoundLog& found) { return found.log->durable; })) {
             session.has_drainer = true;   // unread
@@ -178,10 +179,6 @@ void make_teams(Inventory& inventory) {
 }
 
 }   // namespace
-
-bool FoundDirectory::is_damaged() const {
-    return !refused || std::any_of(logs.begin(), logs.end(), [](const auto& log) { return !log.damage.empty(); });
-}
 
 FoundJournal& TeamSession::journal_of(const Member& member) {
     return *std::find_if(member.directory->journals.begin(), member.directory->journals.end(),

@@ -52,11 +52,12 @@ struct FoundDirectory {
     std::vector<FoundBoard> boards;
     std::vector<FoundJournal> journals;
     std::vector<std::string> unfinished;   // boards whose maker died before a process used them: names only
-    // The damage of a log whose file is unknown, because its open record is unreadable; ok: there is none. INVARIANT:
-    // only `discard` removes such a directory, and no other log counts as complete for want of this one.
+    // The damage of a log with records whose file is unknown, because its open record is unreadable; ok: none.
+    // INVARIANT: only `discard` removes such a directory, and no other log counts as complete for want of this one.
     Status unnamed;
 
-    [[nodiscard]] bool is_damaged() const;   // it was not read, or a log in it has damage
+    // True if the directory has logs that could not be read.
+    [[nodiscard]] bool hides_logs() const noexcept { return !refused || !unnamed; }
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
 
