@@ -181,7 +181,7 @@ TEST(MemoryFaultOfALocalFile, an_open_that_fails_leaves_no_handle) {
     const long failures = test::fail_each_allocation(
         [&] {
             const int descriptor = ::open(scratch.target().c_str(), O_RDONLY | O_CLOEXEC);
-            target.emplace(io::adopt_posix_file(descriptor, scratch.target()), false);
+            target = stage::OpenTarget{io::adopt_posix_file(descriptor, scratch.target()), false};
         },
         [&] {
             auto file = std::make_shared<file::LocalFile>(engine);
