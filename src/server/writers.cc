@@ -1,6 +1,8 @@
 #include "server/writers.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "base/attempt.h"
 
