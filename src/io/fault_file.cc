@@ -145,6 +145,7 @@ class FaultFile final : public File {
         FOREBAY_TRY(admit(Operation::kFlush, "close"));
         return file_->flush();
     }
+    Status late_failure() override { return file_->late_failure(); }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
     void rest() noexcept override { file_->rest(); }
 

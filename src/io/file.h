@@ -140,6 +140,10 @@ class File {
     // this machine holds, and need not wait for a device.
     virtual Status flush() { return Status::ok(); }
 
+    // Returns the failure of a write-back, if one happened since the file was opened here, or since the last call of
+    // this or of `sync`. Then any bytes written before may be lost, and later reads return others. Waits for no device.
+    virtual Status late_failure() { return Status::ok(); }
+
     // Announces a sync of [offset, offset + length), so the device may begin. Advice: it changes nothing visible, and
     // the sync reports failures. May wait for a place in the device's queue.
     virtual void begin_sync(std::uint64_t /*offset*/, std::uint64_t /*length*/) noexcept {}

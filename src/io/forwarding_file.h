@@ -32,6 +32,7 @@ class ForwardingFile : public File {
     }
     Status sync() override { return file_->sync(); }
     Status flush() override { return file_->flush(); }
+    Status late_failure() override { return file_->late_failure(); }
     void begin_sync(std::uint64_t offset, std::uint64_t length) noexcept override { file_->begin_sync(offset, length); }
     void rest() noexcept override { file_->rest(); }
 

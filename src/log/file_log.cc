@@ -1,5 +1,7 @@
 #include "log/file_log.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -26,7 +28,25 @@ FileLog::FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool ch
       segments_(pool, log),
       target_(std::move(target)),
       check_large_payloads_(check_large_payloads),
-      slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / kSlackShare)) {}
+      slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / kSlackShare)),
+      losses_(pool.file().losses()) {}
+
+Status FileLog::sync() {
+    FOREBAY_TRY(lost());
+    const Status synced = pool_.file().sync();
+    if (synced) return lost();
+    losses_.store(pool_.file().losses());
+    return synced;
+}
+
+Status FileLog::lost() const {
+    if (pool_.file().losses() == losses_.load()) return Status::ok();
+    return {Code::kIo,
+            fmt::format("the staging device has lost bytes of {} after it had taken them: bytes written to {} may be "
+                        "wrong",
+                        pool_.file().name(), target_.path),
+            EIO};
+}
 
 std::uint64_t FileLog::room(bool use_slack) const noexcept {
     if (segments_.empty()) return 0;

@@ -96,7 +96,11 @@ class FileLog {
     // Notes in the newest segment that segments below `order` are about to be given back. After a loss of power they
     // may reappear, and a durable log must not replay them. Returns false after a fault.
     bool declare_needed_from(std::uint64_t order) noexcept;
-    [[nodiscard]] Status sync() { return pool_.file().sync(); }
+    // Fails too if `lost` does.
+    [[nodiscard]] Status sync();
+    // EIO from then on if the device has failed to write back bytes of the process's segments since the begin of this
+    // log: they may be others now. A failure that `sync` has returned does not count again.
+    [[nodiscard]] Status lost() const;
 
   private:
     [[nodiscard]] Segment& newest() const noexcept { return *segments_.newest(); }   // of a log that is not empty
@@ -124,8 +128,9 @@ class FileLog {
     TargetState state_;
     const bool check_large_payloads_;
     const std::uint64_t slack_bytes_;
-    std::vector<ByteRange> extents_;   // of the record being appended
-    std::vector<io::Bytes> pieces_;    // of its payload
+    std::atomic<std::uint64_t> losses_;   // of the segments' file that the caller knows of
+    std::vector<ByteRange> extents_;      // of the record being appended
+    std::vector<io::Bytes> pieces_;       // of its payload
     Status write_failure_;
     const std::byte* fault_at_ = nullptr;
     const Segment* fault_in_ = nullptr;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "extent/stripe.h"
+#include "io/spare_descriptors.h"
 
 namespace forebay::log {
 
@@ -59,6 +60,22 @@ Result<io::Mapping*> SegmentFile::map_of(std::uint64_t index) {
 
 Status SegmentFile::write(const Segment& segment, std::uint64_t offset, std::span<const io::Bytes> pieces) {
     return file_->write_gather_at(segment.index() * segment_bytes_ + offset, pieces);
+}
+
+// The failure is counted before another thread can ask, because the system tells it only once.
+Status SegmentFile::sync() {
+    const std::lock_guard lock(losing_);
+    const Status synced = file_->sync();
+    if (!synced && !io::lacks_descriptors(synced)) ++losses_;
+    return synced;
+}
+
+std::uint64_t SegmentFile::losses() {
+    const std::lock_guard lock(losing_);
+    if (in_memory_) return losses_;
+    const Status failure = file_->late_failure();
+    if (!failure && !io::lacks_descriptors(failure)) ++losses_;
+    return losses_;
 }
 
 void SegmentFile::make_warm(Segment& segment) noexcept {

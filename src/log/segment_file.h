@@ -4,8 +4,8 @@
 // because staged bytes beyond the cut would turn into zeros. Touching a mapping's pages costs more than
 // writing them once by a system call. So a new segment is cold: large payloads go to the file by `write`. A caller that
 // stores small ones calls `make_warm` first. Ownership: this owns the file and its mappings, which outlive the
-// segments. Thread-safe: `mapping_` guards the mappings, and is the innermost lock. One thread at a time makes, warms
-// or writes one segment. Blocking: all calls but the questions wait for the device.
+// segments. Thread-safe: `mapping_` guards the mappings, `losing_` the losses; both are innermost locks. One thread at
+// a time makes, warms or writes one segment. Blocking: all calls but the questions wait for the device.
 #pragma once
 
 #include <atomic>
@@ -57,7 +57,10 @@ class SegmentFile {
 
     [[nodiscard]] Result<io::FileState> state() { return file_->state(io::File::Ask::kTimes); }
     // Waits until all earlier stores into segments are on the device.
-    Status sync() { return file_->sync(); }
+    Status sync();
+    // Asks how often the device failed to write back stores that it had taken: a count that only rises. A failed sync
+    // counts, since a second one would not report what the first one lost. Waits for a sync at most.
+    [[nodiscard]] std::uint64_t losses();
 
     [[nodiscard]] std::uint64_t segment_bytes() const noexcept { return segment_bytes_; }
     [[nodiscard]] const std::string& name() const noexcept { return file_->name(); }
@@ -69,7 +72,8 @@ class SegmentFile {
     const std::uint64_t segment_bytes_;
     const std::uint64_t segments_per_map_;
     const bool in_memory_;
-    std::mutex mapping_;
+    std::mutex mapping_, losing_;
+    std::uint64_t losses_ = 0;                         // guarded by losing_
     std::vector<std::unique_ptr<io::Mapping>> maps_;   // many segments each
     std::atomic<std::uint64_t> grown_to_{0};           // least size of the file, unless another program cut it
 };

@@ -19,6 +19,7 @@ Status CommitPolicy::commit(bool closing) {
         if (!file_.group) file_.outflow.make_good();
         failure = file_.outflow.state.failures.error();
         if (failure) failure = sync_error_;
+        if (failure && file_.log) failure = file_.log->lost();
         if (!failure && !closing) return failure;
         if (!file_.progress.dirty) return failure;
     }

@@ -219,10 +219,12 @@ Status Lifecycle::close_staged(Finish how) {
     // Fails if the drain has failed before; the bytes that still can drain do so all the same.
     Status outcome = file_.commits->commit(true);
     bool group = false;
+    Status lost;
     {
         const LockGuard lock(file_.mutex());
         group = file_.durable && file_.group;
         if (!settle_for_close(outcome)) return close_keeping_log(std::move(outcome));
+        lost = file_.log->lost();
         file_.log.reset();
         file_.group.reset();
         file_.follower.reset();
@@ -233,7 +235,7 @@ Status Lifecycle::close_staged(Finish how) {
     }
     if (program_waits) file_.context.spare_time().forgive();
     if (const Status given_back = group ? file_.commits->log_given_back() : Status::ok(); outcome) outcome = given_back;
-    if (outcome) return outcome;
+    if (outcome || !lost) return lost;
     return outcome.with_context("all staged bytes were written by a later attempt, but before");
 }
 

@@ -12,6 +12,7 @@
 #include "support/engine_fixture.h"
 #include "support/faults.h"
 #include "support/loop_mount.h"
+#include "support/losing_mount.h"
 
 namespace forebay {
 namespace {
@@ -237,6 +238,46 @@ TEST_F(LogFault, a_staging_device_that_goes_away_costs_no_more_than_what_was_onl
     }
     engine_.reset();
 }
+
+// A device that takes bytes, and fails to write them back later: the log has zeros in their place, and no page faults.
+class LogLosses : public LogFault, public testing::WithParamInterface<Durability> {};
+
+TEST_P(LogLosses, bytes_that_the_device_has_lost_fail_each_later_flush_and_the_close) {
+    const test::LosingMount device("ext4");
+    if (!device.why_not().empty()) GTEST_SKIP() << device.why_not();
+    std::filesystem::create_directory(device.path() / "area");
+    LoadedOptions options = test::small_options();
+    options.options.durability = GetParam();
+    options.options.size = 32 << 20;
+    engine_ = stage::Engine::create(options,
+                                    [&] { return io::open_posix_directory((device.path() / "area").string()); });
+    {
+        const auto file = open("a.h5"), other = open("other.h5");
+        for (const auto& one : {file, other}) ASSERT_TRUE(one->write(0, test::bytes_of(1000, 1), ByteClass::kMetadata));
+        ASSERT_TRUE(device.begin_losing());
+        for (const auto& one : {file, other})
+            ASSERT_TRUE(one->write(0, test::bytes_of(4 << 20, 2), ByteClass::kMetadata)) << "the device takes them";
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(device.path() / "area"))
+            if (entry.path().filename() == "log") {
+                ASSERT_TRUE(device.forget(entry.path()));
+            }
+        for (const auto& one : {file, other}) {
+            EXPECT_FALSE(one->commit());
+            EXPECT_FALSE(one->commit()) << "not only the first call tells";
+            EXPECT_FALSE(engine_->detach(one, true));
+        }
+        // A file whose bytes are not among those that were lost.
+        const auto later = open("later.h5");
+        const Status closed = engine_->detach(later, true);
+        EXPECT_TRUE(closed) << closed.message();
+    }
+    engine_.reset();
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LogLosses, testing::Values(Durability::kProcess, Durability::kNode),
+                         [](const auto& given) {
+                             return std::string(given.param == Durability::kNode ? "node" : "process");
+                         });
 
 // The cut at every page of the log, in every phase, for either durability: what was said to be well is well.
 struct Cut {
