@@ -31,7 +31,7 @@ def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[It
 
     The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time. The plugin drops ranges
     if it has no room to note them, and the program reads those itself. If the file is not read through the cache (for
-    example because it is local, open for writing, or was opened before forebay was on), or is so no longer, `follow`
+    example because it is local, open for writing, or was opened before forebay was on), or is no longer, `follow`
     prefetches nothing and yields the items anyway.
 
     Raises NotEnabled without the plugin, ValueError if `ahead` is below 1, or if the dataset of a cached file is
@@ -63,9 +63,9 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges | None, ahe
 
 
 def _ask(dataset: Any, ranges: list[Range]) -> bool:
-    """Requests the ranges. Returns False if the plugin refuses for good: no program fails for want of a prefetch."""
+    """Requests the ranges. Returns False if `follow` should request no more; True also if too many wait already."""
     try:
         hand_over(dataset, ranges)
     except OSError as refusal:
-        return refusal.errno == errno.EAGAIN  # too many ranges wait already
+        return refusal.errno == errno.EAGAIN
     return True

@@ -21,13 +21,12 @@ class WaitFailed(ForebayError):
 def wait(*files: Any, timeout: float | None = None, sync: bool = True) -> bool:
     """Waits until the files have all bytes that were staged so far, at most `timeout` seconds (None: no limit).
 
-    A file is an open h5py.File, which `wait` first flushes, or the path of a file that other processes of this node
-    have open, or none. With `sync` it then also syncs the files to their device. An open file is always synced, and
-    ignores the timeout: h5py makes no other call meanwhile.
+    Each argument is an open h5py.File, which `wait` first flushes, or a path. With `sync` it then also syncs the files
+    to their device. An open file is always synced, and ignores the timeout: h5py makes no other call meanwhile.
 
     Returns False if the time is up. Raises WaitFailed if a process died and left bytes behind, if one cannot write, if
     the state is unknown, or for the path of a file that h5py has open for writing here: only a flush or a close drains
-    its last bytes. FileNotFoundError for a path that does not exist; NotInstalled without the command
+    its last bytes. Also raises FileNotFoundError for a path that does not exist; NotInstalled without the command
     `forebay`; OSError if an open file's drain failed.
     """
     paths = []

@@ -60,7 +60,7 @@ constexpr std::array kTable{
                "When a background write to the file fails:\n"
                "fail: flushes and close try again, and report it if they fail too\n"
                "retry: the same, after a few more attempts if the error may pass\n"
-               "through: as retry, and later writes bypass the log"},
+               "through: as fail, and later writes bypass the log"},
     OptionSpec{"patience", kCount, "600", "seconds", 0, 31'536'000, "",
                "A close, a flush that drains and a write that waits for room fail when no byte has reached the file "
                "for this number of seconds. Staged bytes stay in the log. 0: no limit."},

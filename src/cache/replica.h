@@ -2,8 +2,8 @@
 // A sparse file of the source's size on each device of the cache, and the presence map that the node's processes share
 // (presence.h). Reads take no lock and no memory. A process claims a unit before it stores. A claim ends with its
 // object and with the process; other processes take over a dead one's claims. After a crash at any instant all blocks
-// that count are complete. Invariant: no read returns bytes that a device lost after it had taken them
-// (cache/compared_read.h). Thread-safe. Blocks on the staging area; `await` up to its limit.
+// that count are complete. Invariant: a read returns only bytes that lie in memory, or whose blocks
+// equal their checksums (cache/compared_read.h). Thread-safe. Blocks on the staging area; `await` up to its limit.
 #pragma once
 
 #include <chrono>

@@ -141,6 +141,7 @@ Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
         group_->marked();
     }
     if (mine) mine = copy_of(group_->lost(), "board lost");
+    if (mine && !drains_) mine = attempt([&] { return state_.file->membership().own_log_lost(); });
     Status all = agree(mine);
     if (!drains_) state_.file->membership().waited_since(begin_ns);   // the drainers' own calls count their time
     return all;
@@ -174,6 +175,7 @@ Status Grouped::end_part(const Status& whole, Status committed) {
     } else {
         mine = attempt([&]() -> Status {
             FOREBAY_TRY(group_->ending().wait_until_finished());
+            FOREBAY_TRY(state_.file->membership().own_log_lost());
             return state_.file->membership().confirm_own_writes();
         });
     }

@@ -9,7 +9,7 @@
 //   ending()    the end of the file
 // The drainer also has a listener thread. The thread sleeps in the kernel, and then calls the file's `poll`. It wakes
 // by the board's doorbell, by `call_listener`, or at the time that the last `poll` gave. Invariant: the listener sleeps
-// without a limit only if an event ends each wait of the drain. It checks the lives of the participants while the drain
+// without a limit only if an event ends each wait of the drain. It checks that the participants live while the drain
 // waits for a drawn number, and `poll` tells it when the next attempt of a drain is due. Ownership: the group owns the
 // board and the followers. Thread-safety: call `add_log` before any other call, and `listen` and `stop_listening` from
 // one thread. The headers of these five objects document the rest.
@@ -45,7 +45,7 @@ class Group {
 
     // Adds the log of the next participant. `pool` is the file of its segments; null if this process does not read it.
     void add_log(std::unique_ptr<io::File> pool, std::uint64_t segment_bytes);
-    // Returns the longest time until the next call; none: an event announces all that there will be to do.
+    // Returns the time after which to call again; none: an event will tell.
     using Poll = std::function<std::optional<std::chrono::milliseconds>(bool room_wanted)>;
     // Starts the drainer's listener, whose thread calls `poll`. kUnavailable: the thread did not start.
     [[nodiscard]] Status listen(Poll poll);

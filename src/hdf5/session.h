@@ -57,8 +57,8 @@ class Session {
     [[nodiscard]] bool wants(hid_t file_access_list, bool writable);   // with the text of the engine
 
     void count_aside(ledger::AsideReason reason);
-    // HDF5 is about to read an object anew (H5Drefresh and its kin), for all of its handles. Compares cached files
-    // (stage::FileTable::compare_cached).
+    // HDF5 is about to read an object anew (H5Drefresh, H5Grefresh, H5Trefresh, H5Orefresh), for all of its handles.
+    // Compares cached files (stage::FileTable::compare_cached).
     void note_refresh() noexcept;
     // Number of these calls so far. While it is unchanged, HDF5 keeps the metadata of a file that is open read-only.
     [[nodiscard]] std::uint64_t refreshes() const noexcept { return refreshes_.load(std::memory_order_relaxed); }

@@ -84,7 +84,7 @@ Status look_into_dead(FoundDirectory& found) {
     for (const log::ScannedLog& log : found.logs)
         if (log.target.path.empty() && log.hides_record && !log.damage.empty() && found.unnamed.is_ok())
             found.unnamed = log.damage.front().with_context(found.path() +
-                                                            "/log: which file a log is of is unreadable");
+                                                            "/log: the record that names the file is unreadable");
     return Status::ok();
 }
 

@@ -53,7 +53,7 @@ struct FoundDirectory {
     std::vector<FoundJournal> journals;
     std::vector<std::string> unfinished;   // boards whose maker died before a process used them: names only
     // The damage of a log with records whose file is unknown, because its open record is unreadable; ok: none.
-    // INVARIANT: only `discard` removes such a directory, and no other log counts as complete for want of this one.
+    // INVARIANT: only `discard` removes such a directory. Recovery never takes the other logs for a complete set.
     Status unnamed;
 
     // True if the directory has logs that could not be read.
@@ -87,7 +87,7 @@ struct Session {
     // For durable logs of several processes (stated.h):
     bool durable_group = false;
     bool unwritten = false;   // no process had written yet
-    Status missing, damage;   // of the stated records; damage also: of a log that may be the committing process's
+    Status missing, damage;   // of the stated records; damage also of an unreadable log that may have the commits
 };
 
 // A file that several nodes wrote with nodes=consistent: its undo journals here, and the sessions of its logs.

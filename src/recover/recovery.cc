@@ -334,7 +334,7 @@ class Recovery {
     FileReport give_up(const Session& session, FileReport report) const {
         if (request_.unasked)
             return refused(std::move(report), Reason::kNotAsked,
-                           {Code::kNotFound, report.path + " was deleted; its log is kept until a command removes it"});
+                           {Code::kNotFound, report.path + " was deleted; `forebay recover` removes its log"});
         report.outcome = Outcome::kGone;
         report.dropped_records = report.dropped_bytes = 0;
         give_back(session, report);

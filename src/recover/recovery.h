@@ -63,7 +63,7 @@ struct Request {
     // In `only`, also accept a log whose target had the same inode number on a device that is gone. Only the user knows
     // that a file system mounted again has the same file.
     bool accept_moved = false;
-    bool unasked = false;   // no command: leave cases alone that need a decision, and give up no log
+    bool unasked = false;   // an open, a start of a server or a background drain: refuse what needs a decision
     // Patience with ending processes that have the files open (ending.h), and the call before each wait.
     io::Directory::Patience ending = io::Directory::Patience::kTry;
     std::function<void(const area::ProcessIdentity& process)> waiting;

@@ -13,7 +13,9 @@ namespace {
 // Far below any patience of a client.
 constexpr std::chrono::seconds kTellEvery{1};
 
-Status in_use() { return {Code::kUnavailable, "its clients are gone, and another process has it locked", EBUSY}; }
+Status in_use() {
+    return {Code::kUnavailable, "all clients of the file are gone, and another process has locked the file", EBUSY};
+}
 
 }   // namespace
 

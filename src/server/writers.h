@@ -1,7 +1,8 @@
 // The clients that write one file, for the writes to its target: it decides whether a write may begin, and reports
-// progress to the clients. Invariant: the server changes the target only while a client of the file is
-// connected, or while it or a client has HDF5's lock of it. A recovery always needs that lock. A team locks nothing
-// while it lives, as an MPI program. After its end the server takes the lock, as for any client. Thread-safety: all
+// progress to the clients. Invariant: the server changes the target only while a client of the file is connected, or
+// while it or a client has HDF5's lock of it. A recovery also takes that lock. On a file system without locks, recovery
+// and writes go on without it. A team locks nothing while it lives, as an MPI program. After its end the server takes
+// the lock, as for any client. Thread-safety: all
 // calls from any thread. `wrote` may send a frame. It does so only between the beginning of a request and its answer,
 // when the session's thread sends none, and only without blocking.
 #pragma once

@@ -5,10 +5,11 @@
 //   GroupCommits       durability=node, several processes write: the drainer also states on the board which commit and
 //                      which segments count
 // After a commit's return, the file can go back to it, or to a newer one, for as long as the policy promises. No
-// segment leaves the log before the target has all that recovery would need of it. With durability=node the target has
-// bytes once a sync has succeeded after they drained. That also holds after a failed sync of the log. The file's state
-// owns the policy, which refers to the state and to the log; both outlive it. Comments name the locks that the caller
-// holds: the writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may block.
+// segment leaves the log before the target has all that recovery would need of it. With durability=node, drained
+// bytes count as in the target only after a successful sync of the target, whatever a sync of the log says. The file's
+// state owns the policy, which refers to the state and to the log; both outlive it. Comments name the locks that the
+// caller holds: the writer's, the file's (`FileState::mutex`), or none. All calls but `recycle` and the questions may
+// block.
 #pragma once
 
 #include <cstddef>
@@ -101,7 +102,7 @@ class PowerLossCommits final : public CommitPolicy {
     Result<std::uint64_t> append(bool closing, Status& failure) override REQUIRES(file_.writer);
     Status append_record(bool closing, std::uint64_t& sequence, bool& recorded) REQUIRES(file_.writer);
     // Syncs the target and the log, so that the `count` oldest segments may go. `sent`: the target's sync may make more
-    // of them idle.
+    // of them idle. `target_synced`: the target has all that drained, also if the log's sync then fails.
     Status prepare_release(bool sent, std::size_t& count, bool& target_synced) REQUIRES(file_.mutex());
     Status empty_log() REQUIRES(file_.mutex());
 };

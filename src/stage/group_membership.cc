@@ -127,6 +127,11 @@ bool GroupMembership::shared() const {
     return file_.group != nullptr;
 }
 
+Status GroupMembership::own_log_lost() const {
+    const LockGuard lock(file_.mutex());
+    return file_.mode == FileMode::kStaged && file_.log ? file_.log->lost() : Status::ok();
+}
+
 // The drainer has nothing to ask about if it wrote nothing itself. If it asks, its client need not be this process's.
 Status GroupMembership::confirm_own_writes() {
     const LockGuard writer(file_.writer);

@@ -38,6 +38,8 @@ class GroupMembership {
     Status join(std::shared_ptr<group::Group> group, bool several_nodes);
     [[nodiscard]] bool shared() const;
     Status sync_own_log() { return file_.commits->sync_own_log(); }
+    // EIO if the staging device has lost bytes of this process's log (FileLog::lost), which others drain and read.
+    [[nodiscard]] Status own_log_lost() const;
     Status begin_statements() { return file_.commits->begin_statements(); }
     // Until the file is closed, all changes reach the target through the file that `wrap` returns.
     void wrap_target(const std::function<std::shared_ptr<io::File>(std::shared_ptr<io::File>)>& wrap);

@@ -1,4 +1,4 @@
-// The changes of a file that HDF5 takes for made although the file refused them: writes of metadata, and a size.
+// Changes that the file refused but that HDF5 assumes done: writes of metadata, and a size.
 // The file is *whole* while there are none: it has the last bytes that HDF5 wrote at each place. A commit of a file
 // that is not whole would be a state that never existed, so it must fail, and the last commit stays.
 //
@@ -7,8 +7,8 @@
 // its bytes, or a cut has removed them. A refused size counts as made once a later size was accepted. A place that HDF5
 // has freed and uses no more stays refused: forebay cannot tell it from a lost entry.
 //
-// Ownership: the file's handle. Thread-safety: one thread at a time. No call blocks. Without memory to note a change,
-// the file is not whole for good.
+// Ownership: the file's handle. Thread-safety: one thread at a time. No call blocks. If memory is too short to note a
+// change, the file never counts as whole again.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // segments from the process's pool, waits for them, moves a few held bytes out of old ones, and gives back those that
 // hold nothing more. It owns the segment that a file to be shared takes before it has a log (`take_first_segment`);
 // `FileState::log` owns all others. Under the file's lock: a segment that a target write or a reader uses is pinned,
-// and is not released. Each pin ends, also if memory is short meanwhile: else no close would come to its end. Segments
+// and is not released. A failed allocation ends a pin too, as a close waits for it. Segments
 // are released oldest first, and never the newest while the file is staged. When the mapping faults (log_fault.cc), the
 // staged bytes drain and the file's mode becomes `kBypass`. If some of them cannot be read back, the file stays staged,
 // and writes bypass its log. Comments name the locks that the caller holds: the writer's, the file's, or none. All

@@ -91,8 +91,8 @@ Status RemoteFile::finish_replay() {
     if (place_ != Place::kDirect || replay_.empty()) return Status::ok();
     if (const Status applied = replay_.apply(*file_); !applied)
         return applied.with_context(fmt::format(
-            "{}: the staging server {} does not answer any more, so this program writes the file; it was at its last "
-            "flush; a part of the later writes is in it. The next call repeats them",
+            "{}: staging server {} is lost, and the program now writes the file itself. The writes since the last "
+            "flush are incomplete; the next call repeats them",
             name(), failover_.server()));
     replay_.commit();
     return Status::ok();

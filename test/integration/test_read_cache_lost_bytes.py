@@ -76,8 +76,8 @@ class LosingDevice:
                 succeeds("umount", "-l", path)
 
 
-# XFS goes on after it has lost bytes of a file. ext4 lets nobody open a file for writing any more, so a later program
-# reads nothing from there; test/unit/cache/cached_file_lost_test.cc has both.
+# XFS goes on after it has lost bytes of a file. ext4 opens no file for writing any more, so a later program reads
+# nothing from there; test/unit/cache/cached_file_lost_test.cc has both.
 @pytest.fixture
 def losing(tmp_path):
     device = LosingDevice(tmp_path)

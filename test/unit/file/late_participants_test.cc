@@ -135,15 +135,18 @@ TEST(LateNodes, fail_each_flush_after_a_bypassing_write_of_any_rank_has_got_the_
     });
 }
 
+// Writes beside the log, and loses the bytes.
+void write_and_lose(test::TeamMember& member, LateClient& client) {
+    const auto bytes = bytes_of(1000, 77);
+    const stage::StagedFile::Part part{40000, bytes};
+    ASSERT_TRUE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw));
+    client.lose();
+    ASSERT_EQ(client.losses(), 1u);
+}
+
 TEST(LateNodes, ask_at_the_close_whether_bytes_were_lost) {
     with_two_nodes(std::make_shared<FaultPlan>(), [](test::TeamMember& member, int rank, LateClient& client) {
-        if (rank == 2) {
-            const auto bytes = bytes_of(1000, 77);
-            const stage::StagedFile::Part part{40000, bytes};
-            ASSERT_TRUE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw));
-            client.lose();
-            ASSERT_EQ(client.losses(), 1u);
-        }
+        if (rank == 2) write_and_lose(member, client);
         EXPECT_FALSE(member.close());
     });
 }
@@ -153,13 +156,7 @@ TEST(LateNodes, ask_at_the_close_whether_bytes_were_lost_that_a_rank_wrote_besid
     with_two_nodes(
         std::make_shared<FaultPlan>(),
         [](test::TeamMember& member, int rank, LateClient& client) {
-            if (rank == 2) {
-                const auto bytes = bytes_of(1000, 77);
-                const stage::StagedFile::Part part{40000, bytes};
-                ASSERT_TRUE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw));
-                client.lose();
-                ASSERT_EQ(client.losses(), 1u);
-            }
+            if (rank == 2) write_and_lose(member, client);
             const Status closed = member.close();
             EXPECT_EQ(closed.sys_errno(), EIO) << closed.message();
             EXPECT_EQ(client.syncs(), rank == 0 ? 0u : 1u) << "only the rank that wrote asks";

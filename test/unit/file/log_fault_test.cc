@@ -2,10 +2,16 @@
 // and nobody waits for ever.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <string>
 
 #include "support/faults.h"
+#include "support/losing_mount.h"
 #include "support/team_files.h"
+#include "support/thread_team.h"
 
 namespace forebay {
 namespace {
@@ -108,6 +114,41 @@ INSTANTIATE_TEST_SUITE_P(Whose, CutLog,
                              return "participant_" + std::to_string(given.param.whose) +
                                     (given.param.durability == Durability::kNode ? "_node" : "_process");
                          });
+
+// The device takes the bytes of one rank's log, and fails to write them back later. The drainer finds zeros there.
+class LosingLog : public testing::TestWithParam<int> {};
+
+TEST_P(LosingLog, of_one_rank_fails_each_later_flush_and_the_close_on_all) {
+    const test::LosingMount device("ext4");
+    if (!device.why_not().empty()) GTEST_SKIP() << device.why_not();
+    const test::Scratch scratch;
+    const std::string area = (device.path() / "area").string();
+    std::filesystem::create_directory(area);
+    LoadedOptions loaded = test::small_options();
+    loaded.options.size = 32 << 20;
+    std::atomic<int> failed_closes{0};
+    test::ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
+        const bool loses = team->rank() == GetParam();
+        test::TeamMember member(team, scratch,
+                                stage::Engine::create(loaded, [&area] { return io::open_posix_directory(area); }));
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        ASSERT_TRUE(member.write(5000 * static_cast<std::uint64_t>(team->rank()), bytes_of(5000, 1)));
+        ASSERT_TRUE(member.file().commit());
+        if (loses) {
+            ASSERT_TRUE(device.begin_losing());
+            ASSERT_TRUE(member.write(1 << 20, bytes_of(4 << 20, 2), ByteClass::kMetadata)) << "the device takes it";
+            const std::filesystem::path own = member.engine().area().directory()->name();
+            ASSERT_TRUE(device.forget(own / "log"));
+        }
+        ASSERT_TRUE(member.file().meet());
+        for (int i = 0; i < 2; ++i) EXPECT_EQ(member.file().commit().sys_errno(), EIO) << "rank " << team->rank();
+        failed_closes += member.close() ? 0 : 1;
+    });
+    EXPECT_EQ(failed_closes, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Whose, LosingLog, testing::Values(0, 1),
+                         [](const auto& given) { return "rank_" + std::to_string(given.param); });
 
 }   // namespace
 }   // namespace forebay

@@ -166,7 +166,7 @@ void with_memory(Prepare&& prepare) {
     test::allocations_until_failure = nth;
 }
 
-// A segment that stays pinned would let no close come to its end.
+// A close would wait for ever for a segment that stays pinned.
 TEST_P(MemoryFault, of_a_write_that_moves_held_bytes_to_the_newest_segment) {
     const Content bytes = test::bytes_of(30'000, 77);
     std::uint64_t moved = 0;
@@ -200,7 +200,7 @@ TEST_P(MemoryFault, of_a_write_that_moves_held_bytes_to_the_newest_segment) {
     EXPECT_GT(moved, 0u);
 }
 
-// A range that stays in flight would let no close come to its end.
+// A close would wait for ever for a range that stays in flight.
 TEST_P(MemoryFault, of_a_write_that_bypasses_a_full_log) {
     options_.options.full = WhenFull::kThrough;
     options_.options.size = 128 << 10;
