@@ -409,8 +409,14 @@ def end_with_a_thread_that_hangs(peer):
     assert time.monotonic() - begin >= LAST_MOMENT_S, "nothing hung: the test shows nothing"
 
 
+def waits_for_fuse(process):
+    """True if a thread of this process waits for the answer of a FUSE file system."""
+    threads = Path("/proc", str(process.pid), "task").iterdir()
+    return any((thread / "wchan").read_text() == "request_wait_answer" for thread in threads)
+
+
 def test_a_program_ends_although_its_read_for_another_node_hangs(folder):
-    """The reader goes on by itself: then the one read that hangs is the peer's."""
+    """Both processes read the file in the background, so the test looks whose read it is that hangs."""
     _, fs = folder
     with peer_and_reader(folder, "reads", ROWS) as (peer, reader):
         for _ in range(ROWS):
@@ -418,7 +424,11 @@ def test_a_program_ends_although_its_read_for_another_node_hangs(folder):
             reader.go()
             answered, _, _ = select.select([reader.process.stdout], [], [], 2)
             if answered and fs.stats()["hanging"] == 1:
-                break
+                of_peer, of_reader = waits_for_fuse(peer.process), waits_for_fuse(reader.process)
+                if of_peer and not of_reader:
+                    break
+                if not of_peer and not of_reader:
+                    pytest.skip("the kernel does not tell which thread waits for FUSE")
             fs.clear()
             reader.line()
         else:
