@@ -41,7 +41,7 @@ Status Group::listen(Poll poll) {
 
 void Group::serve(const std::stop_token& stop, const Poll& poll) {
     BoardHeader& header = participants_.header();
-    std::uint32_t called = calls_.load();
+    std::uint32_t called = 0;   // a call before this thread began counts, too
     std::optional<steady_clock::time_point> due;
     while (!stop.stop_requested()) {
         const std::uint32_t rung = header.bell.doorbell.load();

@@ -32,8 +32,8 @@ struct ScannedSegment {
     std::vector<ScannedRecord> records{};
     std::optional<Status> damage{};   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_record = false;   // a record follows the damage
-    bool hides_commit = false;   // a commit is among those that follow
+    bool hides_record = false;          // a record follows the damage
+    std::uint64_t hidden_commits = 0;   // among those that follow, at most two are counted
 
     // None: the segment was taken, but nothing written.
     [[nodiscard]] const std::optional<RecordCursor::Opening>& open() const noexcept { return cursor.opening(); }
@@ -91,11 +91,12 @@ class FileSegment final : public SegmentBytes {
     std::uint64_t loaded_;
 };
 
-// Looks for records behind the torn place where the cursor stands, up to a commit.
+// Looks for records behind the torn place where the cursor stands, up to the second commit.
 void look_behind_damage(RecordCursor cursor, SegmentBytes& bytes, ScannedSegment& segment) {
-    for (; !segment.hides_commit && cursor.search(bytes, segment.header.tail) == Found::kRecord; cursor.advance()) {
+    for (; segment.hidden_commits < 2 && cursor.search(bytes, segment.header.tail) == Found::kRecord;
+         cursor.advance()) {
         segment.hides_record = true;
-        segment.hides_commit = cursor.record().header.kind == RecordKind::kCommit;
+        if (cursor.record().header.kind == RecordKind::kCommit) ++segment.hidden_commits;
     }
 }
 
@@ -228,7 +229,7 @@ class DurableAssembly {
         if (promised(segment) && (!segment.open() || !same_target(log_.target, segment.open()->target)))
             broken(segment, "its first record is missing, or names another file");
         if (promised(segment) && order < *commit_order_ && segment.damage) log_.lost_after = 0;
-        if (segment.open() && segment.hides_commit) log_.lost_after = 0;
+        if (segment.open() && segment.hidden_commits > 0) log_.lost_after = 0;
     }
     void keep_records(ScannedSegment& segment) {
         bool behind = !promised(segment);
@@ -300,8 +301,9 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         last_order = order;
         log.unread_bytes += segment.unread_bytes;
         log.hides_record = log.hides_record || segment.hides_record;
+        log.hidden_commits += segment.hidden_commits;
         if (segment.damage && !segment.open()) wrong(segment.damage->message());
-        if (segment.hides_commit) log.lost_after = 0;
+        if (segment.hidden_commits > 0) log.lost_after = 0;
         if (!segment.open()) continue;
         const auto& [header, target] = *segment.open();
         if (opened && !same_target(log.target, target)) {
@@ -317,7 +319,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
             log.records.push_back(std::move(record));
         }
         if (segment.damage) wrong(segment.damage->message());
-        if (segment.hides_commit) log.lost_after = 0;
+        if (segment.hidden_commits > 0) log.lost_after = 0;
     }
     sort_by_sequence(log.records);
     return log;
@@ -355,7 +357,7 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
         if (found == Found::kUnreadable) return segment.cursor.why();
         if (found != Found::kRecord) continue;
         segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
-        segment.hides_commit = true;
+        segment.hidden_commits = 1;
     }
     return Status::ok();
 }

@@ -39,7 +39,8 @@ Result<std::vector<std::unique_ptr<io::Lock>>> lock_for_listing(const Claim& cla
 
 Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
                     const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
-                    io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive) {
+                    io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive,
+                    const area::BootId& boot_id) {
     Claim claim;
     std::set<io::Identity> known, wanted = named;
     for (;;) {
@@ -51,7 +52,7 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
         {
             const auto looking = lock_for_listing(claim, areas, patience);
             if (!looking) return looking.status();
-            auto inventory = take_inventory(areas, is_alive);
+            auto inventory = take_inventory(areas, is_alive, boot_id);
             if (!inventory) return inventory.status();
             claim.inventory = std::move(inventory).value();
         }
@@ -63,7 +64,7 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
 }
 
 void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory::Patience patience, bool dry_run,
-             const IsAlive& is_alive, Report& report) {
+             const IsAlive& is_alive, const area::BootId& boot_id, Report& report) {
     Inventory& seen = claim.inventory;
     if (dry_run) {
         tell_of_directories(seen, report);
@@ -71,7 +72,7 @@ void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory:
         return;
     }
     const auto tidying = lock_for_listing(claim, areas, patience);
-    auto now = tidying ? take_inventory(areas, is_alive) : Result<Inventory>(tidying.status());
+    auto now = tidying ? take_inventory(areas, is_alive, boot_id) : Result<Inventory>(tidying.status());
     if (!now) {
         tell_of_directories(seen, report);
         return;

@@ -32,10 +32,11 @@ struct Claim {
 // each file and to each listing of the areas. Errors: those of take_inventory and lock_all.
 [[nodiscard]] Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
                                   const std::function<std::set<io::Identity>(const Inventory&)>& concerned,
-                                  io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive);
+                                  io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive,
+                                  const area::BootId& boot_id);
 
 // Reports the directories in the areas now. Removes empty ones of the dead, unless another recovery holds the areas.
 void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory::Patience patience, bool dry_run,
-             const IsAlive& is_alive, Report& report);
+             const IsAlive& is_alive, const area::BootId& boot_id, Report& report);
 
 }   // namespace forebay::recover

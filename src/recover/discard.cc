@@ -38,7 +38,8 @@ class Discarding {
         std::set<io::Identity> identities;
         for (const Wanted& wanted : request_.files) identities.insert(wanted.identity);
         const auto others = [&](const Inventory& inventory) { return named_in(inventory); };
-        auto claimed = claim(areas_, identities, others, request_.patience, request_.dry_run, outside_.is_alive);
+        auto claimed = claim(areas_, identities, others, request_.patience, request_.dry_run, outside_.is_alive,
+                             outside_.boot_id);
         if (!claimed) return claimed.status();
         const auto& busy = claimed.value().busy;
         Inventory& inventory = claimed.value().inventory;
@@ -53,7 +54,8 @@ class Discarding {
         remove_unreadable(inventory);
         Report users = report_;
         tell_of_living(inventory, users);
-        tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, report_);
+        tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, outside_.boot_id,
+                report_);
         users.refused.insert(users.refused.end(), report_.refused.begin(), report_.refused.end());
         users.removed = std::move(report_.removed);
         return users;
@@ -193,7 +195,7 @@ VerifiedJournal verified(const undo::UndoView& view) {
 }   // namespace
 
 Result<std::vector<VerifiedDirectory>> verify(std::span<io::Directory* const> areas, const Outside& outside) {
-    const auto inventory = take_inventory(areas, outside.is_alive);
+    const auto inventory = take_inventory(areas, outside.is_alive, outside.boot_id);
     if (!inventory) return inventory.status();
     std::vector<VerifiedDirectory> directories;
     for (const auto& found : inventory.value().directories) {

@@ -69,7 +69,15 @@ Status look_for_boards(FoundDirectory& found) {
     return Status::ok();
 }
 
-Status look_into_dead(FoundDirectory& found) {
+// Returns true if records of a log without a readable open record may belong to a commit that has returned. Within one
+// boot only damage can tear a record that another one follows. A loss of power may tear any record since the last sync;
+// but a second commit shows that the first one has returned.
+bool may_be_promised(const log::ScannedLog& log, const area::BootId& boot_id) {
+    if (log.damage.empty()) return false;
+    return log.process.boot_id == boot_id ? log.hides_record : log.hidden_commits >= 2;
+}
+
+Status look_into_dead(FoundDirectory& found, const area::BootId& boot_id) {
     FOREBAY_TRY(look_for_journals(found));
     FOREBAY_TRY(look_for_boards(
         found));   // a board tells of the logs of others, also where this process has given its own back
@@ -79,16 +87,14 @@ Status look_into_dead(FoundDirectory& found) {
     auto logs = log::scan(*found.pool);
     if (!logs) return logs.status();
     found.logs = std::move(logs).value();
-    // A process that dies, or a loss of power, may tear the first record of a log. Then no whole record follows, and
-    // nothing was promised.
     for (const log::ScannedLog& log : found.logs)
-        if (log.target.path.empty() && log.hides_record && !log.damage.empty() && found.unnamed.is_ok())
+        if (log.target.path.empty() && may_be_promised(log, boot_id) && found.unnamed.is_ok())
             found.unnamed = log.damage.front().with_context(found.path() +
                                                             "/log: the record that names the file is unreadable");
     return Status::ok();
 }
 
-void look_into(FoundDirectory& found, const IsAlive& is_alive) {
+void look_into(FoundDirectory& found, const IsAlive& is_alive, const area::BootId& boot_id) {
     found.refused = check_trusted(*found.area, found.name, io::Facts::Kind::kDirectory);
     auto directory = found.area->open_directory(found.name);
     found.alive = directory ? area::owner_is_alive(found.process, *directory.value(), is_alive)
@@ -103,7 +109,7 @@ void look_into(FoundDirectory& found, const IsAlive& is_alive) {
         found.wrote_ns = view.value().wrote_ns;
         found.files_without_slot = view.value().files_without_slot;
     }
-    if (!found.alive) found.refused = look_into_dead(found);
+    if (!found.alive) found.refused = look_into_dead(found, boot_id);
 }
 
 // A log without a group is a session of its own.
@@ -229,7 +235,8 @@ Result<std::optional<area::ProcessIdentity>> user_now(std::span<io::Directory* c
     return std::optional<area::ProcessIdentity>();
 }
 
-Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive) {
+Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive,
+                                 const area::BootId& boot_id) {
     Inventory inventory;
     for (io::Directory* const area : areas) {
         FOREBAY_TRY(check_trusted(*area, ".", io::Facts::Kind::kDirectory));
@@ -242,7 +249,7 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
             found->area = area;
             found->name = name;
             found->process = *owner;
-            look_into(*found, is_alive);
+            look_into(*found, is_alive, boot_id);
             if (!found->refused && found->refused.code() == Code::kNotFound) continue;
             inventory.directories.push_back(std::move(found));
         }

@@ -130,6 +130,7 @@ struct Inventory {
                                                                     const IsAlive& is_alive);
 
 // Lists `areas`, each an open `forebay-<uid>`. Error: an area is not trusted or not listable.
-[[nodiscard]] Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive);
+[[nodiscard]] Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const IsAlive& is_alive,
+                                               const area::BootId& boot_id);
 
 }   // namespace forebay::recover

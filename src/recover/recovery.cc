@@ -473,7 +473,7 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     };
     if (!request.dry_run && (!request.only || !named.empty()))
         await_ending(areas, named, request.ending, request.waiting);
-    auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive);
+    auto claimed = claim(areas, named, others, request.patience, request.dry_run, outside.is_alive, outside.boot_id);
     if (!claimed) return claimed.status();
     for (Session& session : claimed.value().inventory.sessions)
         if (const Wanted* const now = request.accept_moved ? moved(session, request, outside) : nullptr)
@@ -482,7 +482,7 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     // Reports a requested file that living processes use, even if no process died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
-    tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, report);
+    tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id, report);
     if (!request.only || request.unasked) return report;
     users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
     users.removed = std::move(report.removed);

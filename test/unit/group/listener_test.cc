@@ -85,6 +85,16 @@ TEST_F(Listener, wakes_for_a_call_of_its_own_process) {
     EXPECT_EQ(second->get_future().wait_for(kMuchTooLong), std::future_status::ready);
 }
 
+TEST_F(Listener, sees_a_call_that_came_before_its_thread_began) {
+    group_.call_listener();
+    const auto first = std::make_shared<std::promise<void>>();
+    ASSERT_TRUE(group_.listen([this, first](bool) -> std::optional<std::chrono::milliseconds> {
+        if (++polls_ == 1) first->set_value();
+        return std::nullopt;
+    }));
+    EXPECT_EQ(first->get_future().wait_for(kMuchTooLong), std::future_status::ready);
+}
+
 TEST_F(Listener, that_sleeps_already_forgets_the_number_of_a_process_that_died_before_it_published) {
     struct Seen {
         std::atomic<bool> awaited{false};

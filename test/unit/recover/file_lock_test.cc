@@ -81,7 +81,7 @@ TEST_F(BesideEachOther, a_full_staging_device_does_not_hinder_recovery_and_still
                 Directory* const areas[] = {&area};
                 return claim(
                     areas, {kOne}, [](const Inventory&) { return std::set<io::Identity>(); }, Directory::Patience::kTry,
-                    false, [](const area::ProcessIdentity&) { return false; });
+                    false, [](const area::ProcessIdentity&) { return false; }, {});
             };
             const auto full = io::make_fault_directory(std::make_unique<test::BorrowedDirectory>(*area_), plan);
             // Of the opens the second one names the holder.

@@ -39,7 +39,7 @@ class InventoryTest : public testing::Test {
 
     Result<Inventory> take() {
         io::Directory* const areas[] = {area_.get()};
-        return take_inventory(areas, [](const area::ProcessIdentity&) { return false; });
+        return take_inventory(areas, [](const area::ProcessIdentity&) { return false; }, {});
     }
     // The only process directory is refused for a reason that says so.
     void expect_refused(const std::string& why) {
@@ -117,7 +117,7 @@ TEST_F(InventoryTest, refuses_what_belongs_to_somebody_else) {
 
 TEST_F(InventoryTest, does_not_look_into_the_logs_of_the_living) {
     io::Directory* const areas[] = {area_.get()};
-    const auto inventory = take_inventory(areas, [](const area::ProcessIdentity&) { return true; });
+    const auto inventory = take_inventory(areas, [](const area::ProcessIdentity&) { return true; }, {});
     ASSERT_TRUE(inventory);
     EXPECT_THAT(inventory.value().sessions, IsEmpty());
     EXPECT_EQ(inventory.value().directories.front()->pool, nullptr);
