@@ -27,6 +27,11 @@ def unstaged_parent():
     p["link"] = h5py.ExternalLink("x.h5", "/x")
     p.create_group("at")
     return p
+def unstaged_list():
+    files = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    files.set_fclose_degree(h5py.h5f.CLOSE_WEAK)
+    files.set_fapl_stdio()
+    return files
 def linked(p):
     files, links = h5py.h5p.create(h5py.h5p.FILE_ACCESS), h5py.h5p.create(h5py.h5p.LINK_ACCESS)
     files.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
@@ -63,6 +68,18 @@ h5py.h5f.mount(p.id, b"at", f.id)
 where = p["at/x"].id.get_offset()
 print(value(where), value(where + 8 * 19999))
 h5py.h5f.unmount(p.id, b"at")
+""",
+    "offset_in_an_unstaged_file_that_the_last_dataset_closes": """
+f.create_dataset("x", data=np.full(20000, 7, "i8"))
+print(value(f["x"].id.get_offset()))
+p = h5py.h5f.create(b"own.h5", fapl=unstaged_list())
+d = h5py.h5d.create(p, b"own", h5py.h5t.NATIVE_INT64, h5py.h5s.create_simple((1000,)))
+d.write(h5py.h5s.ALL, h5py.h5s.ALL, np.full(1000, 9, "i8"))
+where = d.get_offset()
+p.close()
+print(where == d.get_offset())
+d.close()
+print(value(where, "own.h5"), os.path.getsize("own.h5"), h5py.File("own.h5")["own"][999])
 """,
     "handle_behind_a_link_of_an_unstaged_file": """
 f.create_dataset("x", data=np.full(20000, 7, "i8"))

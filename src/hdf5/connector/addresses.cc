@@ -10,7 +10,7 @@ namespace forebay::hdf5 {
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
     // A mount or an external link of an unstaged file may lead to a staged one. Other staged files are open besides.
-    if (!dataset.origin->staged) return file_of(dataset, H5I_DATASET);
+    if (!dataset.origin->staged) return file_behind(dataset, H5I_DATASET);
     const bool shared = own != nullptr && own->shared != nullptr;
     if (shared && OpenFiles::get().only_shared() == own->shared) return own;
     if (auto only = OpenFiles::get().only()) return only;

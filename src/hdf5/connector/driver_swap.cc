@@ -381,8 +381,9 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
     return std::nullopt;
 }
 
-void UnderList::opened(void* under) {
+void UnderList::opened(void* under, const char* path) {
     if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
+    else if (path != nullptr) origin_->unstaged_name = path;
     if (!aside_) return;
     Session::get().count_aside(*aside_);
 }

@@ -49,7 +49,7 @@ class UnderList {
     [[nodiscard]] hid_t id() const noexcept { return list_; }
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
-    void opened(void* under);
+    void opened(void* under, const char* path);
 
   private:
     Status write_metadata_collectively();

@@ -29,6 +29,7 @@ struct Origin {
     bool metadata_made_collective = false;     // the program's list did not ask for collective metadata writes
     bool fails_in_event_set = false;           // like Async VOL (call_report.h)
     std::shared_ptr<OpenFile> file;            // null if forebay's driver does not have it
+    std::string unstaged_name;                 // the name by which the program opened it; empty if it is staged
 
     Origin() = default;
     Origin(const Origin&) = delete;

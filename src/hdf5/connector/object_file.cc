@@ -15,10 +15,9 @@ bool is_native(const Object& object) {
            connector == H5_VOL_NATIVE;
 }
 
-}   // namespace
-
-std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type) {
-    if (!is_native(object)) return nullptr;
+// Returns the name by which the program, or HDF5 at a link, opened the object's file.
+std::optional<std::string> file_name_of(const Object& object, H5I_type_t type) {
+    if (!is_native(object)) return std::nullopt;
     const QuietErrors quiet;
     const auto ask = [&](char* buffer, std::size_t size, std::size_t& length) {
         H5VL_file_get_args_t args{};
@@ -36,28 +35,26 @@ std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type) {
     }
     if (!told) {
         host().H5Eclear2(H5E_DEFAULT);
-        return nullptr;
+        return std::nullopt;
     }
     name.resize(std::min(length, name.size() - 1));
-    return OpenFiles::get().only(name);
+    return name;
 }
 
-std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type) {
-    if (!is_native(object) || OpenFiles::get().is_empty()) return nullptr;
-    const QuietErrors quiet;
-    H5VL_loc_params_t self{};
-    self.obj_type = type;
-    self.type = H5VL_OBJECT_BY_SELF;
-    void* file = nullptr;   // HDF5's own, which no reference keeps
-    H5VL_object_get_args_t args{};
-    args.op_type = H5VL_OBJECT_GET_FILE;
-    args.args.get_file.file = &file;
-    if (host().H5VLobject_get(object.under, &self, object.origin->under_connector, &args,
-                              *host().H5P_LST_DATASET_XFER_ID_g, nullptr) < 0) {
-        host().H5Eclear2(H5E_DEFAULT);
-        return nullptr;
-    }
-    return file != nullptr ? open_file_of(file, object.origin->under_connector) : nullptr;
+}   // namespace
+
+std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type) {
+    const auto name = file_name_of(object, type);
+    return name ? OpenFiles::get().only(*name) : nullptr;
+}
+
+std::shared_ptr<OpenFile> file_behind(const Object& object, H5I_type_t type) {
+    if (OpenFiles::get().is_empty()) return nullptr;
+    const auto name = file_name_of(object, type);
+    if (!name || *name == object.origin->unstaged_name) return nullptr;
+    if (auto named = OpenFiles::get().only(*name)) return named;
+    const auto place = place_of(object, type);
+    return place ? place->file : nullptr;
 }
 
 std::shared_ptr<OpenFile> file_at(const Object& file) {

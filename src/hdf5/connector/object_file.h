@@ -20,10 +20,11 @@ struct ObjectPlace {
 // opened by one name, or the file by another name before.
 [[nodiscard]] std::shared_ptr<OpenFile> file_by_name(const Object& object, H5I_type_t type);
 
-// Finds the file that holds the object. HDF5 keeps it in memory with each open object, so this reads nothing either,
-// and it is exact. Returns null if forebay's driver does not have the file, or if the connector beneath is not HDF5's
-// own.
-[[nodiscard]] std::shared_ptr<OpenFile> file_of(const Object& object, H5I_type_t type);
+// Finds the file of an object that an unstaged file's mount or external link may lead to. Returns null if the object
+// lies in the unstaged file itself. Reads the object's header only if the name does not tell. It does not use
+// H5VL_OBJECT_GET_FILE: HDF5 takes a file that was asked for like this for one that an identifier keeps open. It would
+// not close the file with the last object.
+[[nodiscard]] std::shared_ptr<OpenFile> file_behind(const Object& object, H5I_type_t type);
 
 // Finds the file of a file object. H5Iget_file_id may have made it of an object behind a mount or an external link.
 [[nodiscard]] std::shared_ptr<OpenFile> file_at(const Object& file);

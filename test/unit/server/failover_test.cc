@@ -50,7 +50,8 @@ class WithoutServer : public StagingServer {
     }
     static void expect_told(const Status& told) {
         EXPECT_EQ(told.sys_errno(), ENOSPC) << told.message();
-        EXPECT_THAT(told.message(), testing::HasSubstr("was at its last flush; a part of the later writes is in it"));
+        EXPECT_THAT(told.message(),
+                    testing::HasSubstr("The writes since the last flush are incomplete; the next call repeats them"));
         EXPECT_THAT(told.message(), testing::Not(testing::HasSubstr("forebay recover")));
     }
     void expect_all(wire::RemoteFile& client) {
