@@ -148,6 +148,7 @@ class Watch:
 
     def _look_up(self, plugins: list[Plugin]) -> None:
         """Notes the layouts of cached datasets. A question for addresses would end the staging of a staged file."""
+        uncached = set()
         for key, dataset in self._seen.items():
             if key in self._layouts:
                 continue
@@ -156,7 +157,9 @@ class Watch:
                 self._layouts[key] = _layout(dataset)
             elif refusal == errno.ENOTSUP:
                 self._layouts[key] = None
-                self._leave_alone(key[0])
+                uncached.add(key[0])
+        for name in uncached:
+            self._leave_alone(name)
 
     def _ask(self, items: list[int], plugins: list[Plugin]) -> None:
         ranges: dict[bytes, list[Range]] = {}

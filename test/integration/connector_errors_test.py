@@ -223,6 +223,52 @@ def test_a_c_program_gets_the_error_stack_that_it_gets_natively(tmp_path):
     assert len(outputs[0]) == len(outputs[1]) == len(outputs[2]) > 100
 
 
+OLDER_HANDLER = r"""
+#include <hdf5.h>
+#include <stdio.h>
+static int calls;
+static herr_t tell(void *data) {
+    ++*(int *)data;
+    return 0;
+}
+int main(void) {
+    H5E_auto1_t handler = NULL;
+    void *data = NULL;
+    H5Eset_auto1(tell, &calls);
+    hid_t file = H5Fcreate("x.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hsize_t extent[1] = {1000};
+    int values[1000] = {7};
+    hid_t space = H5Screate_simple(1, extent, NULL);
+    hid_t set = H5Dcreate2(file, "x", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    printf("written %d\n", H5Dwrite(set, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values));
+    printf("address %d\n", H5Dget_offset(set) != HADDR_UNDEF);
+    printf("asked %d\n", H5Eget_auto1(&handler, &data));
+    printf("the same %d\n", handler == tell);
+    H5F_info2_t info;
+    hid_t group = H5Gcreate2(file, "g", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    printf("of a dataset %d\n", H5Fget_info2(set, &info));
+    printf("of a group %d, version %u\n", H5Fget_info2(group, &info), info.super.version);
+    printf("calls of the handler %d\n", calls);
+    // With any connector in between HDF5 calls it once for each of them.
+    hid_t missing = H5Fopen("missing.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+    printf("missing %d %d\n", missing < 0, calls > 0);
+    return H5Gclose(group) < 0 || H5Dclose(set) < 0 || H5Sclose(space) < 0 || H5Fclose(file) < 0;
+}
+"""
+
+
+@pytest.mark.parametrize("driver", ["sec2", "stdio"])
+def test_a_handler_of_the_first_version_stays_and_is_called_for_the_programs_errors_only(driver, tmp_path):
+    """Also asks a group and a dataset for facts of their file."""
+    program = compile_c(OLDER_HANDLER, tmp_path / "handler")
+    more = {"HDF5_DRIVER": driver}
+    plain = run([program], native() | more, tmp_path / "native")
+    through = run([program], staged(tmp_path) | more, tmp_path / "through")
+    assert (plain.returncode, through.returncode) == (0, 0), through.stderr
+    assert through.stdout == plain.stdout and "calls of the handler 0\nmissing 1 1\n" in plain.stdout
+    assert (bytes_staged(tmp_path) > 0) == (driver == "sec2")
+
+
 # The file is staged, and locked by forebay's driver. It is opened once more, with the default access list.
 OPENED_NATIVELY = r"""
 #include <hdf5.h>

@@ -248,6 +248,9 @@ def opened(f, i):
 assert epoch(Data(opened, 300)) == {"epochs": 1}, hook.counts
 def of(name): return epoch(Data(lambda f, i: f["x"][i], 300, name))
 assert of("uncached.h5") == {"epochs": 1, "ended: not cached": 1}, hook.counts
+labels = h5py.File("uncached.h5")
+beside = epoch(Data(lambda f, i: (labels["y"][i], f["x"][i]), 300), shuffle=True)
+assert beside == {"epochs": 1, "items": 292}, beside
 assert of("busy.h5") == {"epochs": 1}, hook.counts
 assert of("refused.h5") == {"epochs": 1, "ended: refused": 1}, hook.counts
 """)  # fmt: skip

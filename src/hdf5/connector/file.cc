@@ -179,6 +179,8 @@ bool answers_for_ranks(OpenFile& file, H5VL_optional_args_t& args, herr_t& resul
 herr_t file_optional(void* object, H5VL_optional_args_t* args, hid_t transfer, void** request) {
     return forward("file_optional", object, {}, request, [&](void* under, hid_t connector) -> herr_t {
         const auto call = [&] { return host().H5VLfile_optional(under, connector, args, transfer, request); };
+        // H5Fget_info2 asks any object. All other native calls ask a file, and HDF5 casts it without a look.
+        if (args->op_type == H5VL_NATIVE_FILE_GET_INFO) return call();
         // Finds the file by HDF5's number: the object may lie in another file than its origin.
         const auto file = file_at(*as_object(object));
         if (const auto operation = operation_of(H5VL_SUBCLS_FILE, args->op_type))

@@ -41,7 +41,36 @@ herr_t note_file(unsigned, const H5E_error2_t* error, void* found) {
     return 0;
 }
 
+struct OlderFunctions {
+    using Get = herr_t (*)(QuietErrors::OlderHandler*, void**);
+    using Set = herr_t (*)(QuietErrors::OlderHandler, void*);
+    // Null in a library without deprecated functions.
+    Get get = reinterpret_cast<Get>(host().find_symbol("H5Eget_auto1"));
+    Set set = reinterpret_cast<Set>(host().find_symbol("H5Eset_auto1"));
+};
+
 }   // namespace
+
+QuietErrors::QuietErrors() noexcept {
+    unsigned is_v2 = 1;
+    if (host().H5Eauto_is_v2(H5E_DEFAULT, &is_v2) >= 0 && is_v2 == 0) {
+        const OlderFunctions older;
+        older_ = older.get != nullptr && older.set != nullptr;
+        if (older_) {
+            const ErrorStackKeeper keeper;   // H5Eget_auto1 clears the stack
+            older.get(&older_function_, &data_);
+            older.set(nullptr, nullptr);
+            return;
+        }
+    }
+    host().H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+    host().H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+QuietErrors::~QuietErrors() {
+    if (older_) OlderFunctions().set(older_function_, data_);
+    else host().H5Eset_auto2(H5E_DEFAULT, function_, data_);
+}
 
 // Looks for file errors only: a missing folder on the plugin path leaves errors of another kind.
 bool is_search_after_failure() noexcept {

@@ -38,18 +38,20 @@ class ErrorStackKeeper {
 // sees this only while HDF5 searches its plugin path for one that can read the file.
 [[nodiscard]] bool is_search_after_failure() noexcept;
 
+// Keeps HDF5 from calling the program's error handler meanwhile, whichever version of H5Eset_auto has set it. Leaves
+// the thread's error stack as it is.
 class QuietErrors {
   public:
-    QuietErrors() noexcept {
-        host().H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
-        host().H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    }
-    ~QuietErrors() { host().H5Eset_auto2(H5E_DEFAULT, function_, data_); }
+    using OlderHandler = herr_t (*)(void*);   // H5E_auto1_t, which a library without deprecated functions lacks
+    QuietErrors() noexcept;
+    ~QuietErrors();
     QuietErrors(const QuietErrors&) = delete;
     QuietErrors& operator=(const QuietErrors&) = delete;
 
   private:
     H5E_auto2_t function_ = nullptr;
+    OlderHandler older_function_ = nullptr;
+    bool older_ = false;   // H5Eset_auto1 has set it; H5Eget_auto2 would fail, and H5Eset_auto2 would lose it
     void* data_ = nullptr;
 };
 

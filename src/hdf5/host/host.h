@@ -37,7 +37,7 @@ namespace forebay::hdf5 {
     X(H5Pset_vol) X(H5Pget_vol_id) X(H5Pget_vol_info) X(H5Pget_driver) X(H5Pset_driver) \
     X(H5Pget_elink_fapl) X(H5Pset_elink_fapl) X(H5Pget_elink_cb) X(H5Pset_elink_cb) X(H5Pget_elink_prefix) \
     X(H5Epush2) X(H5Ewalk2) X(H5Eget_current_stack) X(H5Eset_current_stack) X(H5Eclear2) \
-    X(H5Eget_auto2) X(H5Eset_auto2) \
+    X(H5Eget_auto2) X(H5Eset_auto2) X(H5Eauto_is_v2) \
     X(H5FDregister) X(H5FDdriver_query) \
     X(H5VLregister_connector_by_name) X(H5VLregister_connector_by_value) X(H5VLget_value) \
     X(H5VLclose) X(H5VLfree_connector_info) X(H5VLconnector_str_to_info) \

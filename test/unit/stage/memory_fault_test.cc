@@ -7,6 +7,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/mutex.h"
 #include "support/crash.h"
 #include "support/engine_fixture.h"
 #include "support/failing_allocations.h"
@@ -166,6 +167,15 @@ void with_memory(Prepare&& prepare) {
     test::allocations_until_failure = nth;
 }
 
+struct OldestSegment {
+    std::uint64_t order, live_bytes;
+};
+OldestSegment oldest_segment(stage::StagedFile& file) {
+    const LockGuard lock(file.state().mutex());   // the drain removes segments
+    const log::SegmentList& segments = file.state().log->segments();
+    return {segments.oldest_order(), segments.oldest()->live_bytes};
+}
+
 // A close would wait for ever for a segment that stays pinned.
 TEST_P(MemoryFault, of_a_write_that_moves_held_bytes_to_the_newest_segment) {
     const Content bytes = test::bytes_of(30'000, 77);
@@ -185,11 +195,11 @@ TEST_P(MemoryFault, of_a_write_that_moves_held_bytes_to_the_newest_segment) {
                     std::this_thread::sleep_for(std::chrono::milliseconds(1));
                 }
                 EXPECT_EQ(ground.file->counters().held, 100u);
-                before = ground.file->state().log->segments().oldest_order();
+                before = oldest_segment(*ground.file).order;
             });
             const Status status = ground.file->write(200'000, bytes, ByteClass::kRaw);
-            const log::SegmentList& segments = ground.file->state().log->segments();
-            moved += segments.oldest_order() != before || segments.oldest()->live_bytes == 0 ? 1 : 0;
+            const OldestSegment after = oldest_segment(*ground.file);
+            moved += after.order != before || after.live_bytes == 0 ? 1 : 0;
             return status;
         },
         [&](Ground& ground, const Status& status, const Content&) {
