@@ -7,6 +7,7 @@
 
 #include "hdf5/connector/driver_swap.h"
 #include "hdf5/host/guard.h"
+#include "hdf5/host/local_list.h"
 
 namespace forebay::hdf5 {
 
@@ -62,17 +63,17 @@ ElinkSwap::ElinkSwap(const AccessLists& lists) {
         if (is_default(list)) continue;
         // A list of another class (attribute access) lacks the property.
         if (host().H5Pexist(list, "external link fapl") <= 0) continue;
-        const hid_t original = host().H5Pget_elink_fapl(list);
-        if (original <= 0)   // H5P_DEFAULT: the parent file's own access, which names forebay's driver already
+        const auto own = peek_elink_fapl(list);
+        const bool copied = !own;   // a library that hides its inner functions gives a copy only
+        const hid_t files = own ? own.value() : host().H5Pget_elink_fapl(list);
+        if (files <= 0)   // H5P_DEFAULT: the parent file's own access, which names forebay's driver already
             continue;
-        const hid_t changed = host().H5Pcopy(original);
-        if (changed >= 0 && exchange_driver(changed) && host().H5Pset_elink_fapl(list, changed) >= 0) {
-            changed_[count++] = {list, original};
-        } else {
-            if (is_left_to_driver(host().H5Pget_driver(original))) watched_[watches++] = watch(list);
-            host().H5Pclose(original);
+        if (exchange_driver(files) && (!copied || host().H5Pset_elink_fapl(list, files) >= 0)) {
+            changed_[count++] = {files, copied ? list : H5I_INVALID_HID};
+            continue;
         }
-        if (changed >= 0) host().H5Pclose(changed);
+        if (is_left_to_driver(host().H5Pget_driver(files))) watched_[watches++] = watch(list);
+        if (copied) host().H5Pclose(files);
     }
 }
 
@@ -109,10 +110,12 @@ ElinkSwap::~ElinkSwap() {
         if (host().H5Pset_elink_cb(watched->list, watched->function, watched->data) < 0) (void)watched.release();
     }
     for (const Changed& changed : changed_) {
-        if (changed.list < 0) continue;
+        if (changed.files < 0) continue;
         const ErrorStackKeeper keeper;
-        host().H5Pset_elink_fapl(changed.list, changed.original);
-        host().H5Pclose(changed.original);
+        host().H5Pset_driver(changed.files, host().sec2(), nullptr);   // fails if the call has closed the list
+        if (changed.list < 0) continue;
+        host().H5Pset_elink_fapl(changed.list, changed.files);
+        host().H5Pclose(changed.files);
     }
 }
 

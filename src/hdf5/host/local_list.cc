@@ -25,11 +25,16 @@ struct Inner {
     }
 };
 
-Inner inner() {
+Inner find_inner() {
     Inner functions;
     functions.object = reinterpret_cast<decltype(functions.object)>(host().find_symbol("H5I_object"));
     functions.peek = reinterpret_cast<decltype(functions.peek)>(host().find_symbol("H5P_peek"));
     functions.poke = reinterpret_cast<decltype(functions.poke)>(host().find_symbol("H5P_poke"));
+    return functions;
+}
+
+const Inner& inner() {
+    static const Inner functions = find_inner();
     return functions;
 }
 
@@ -41,7 +46,7 @@ bool null_communicator(const Inner& functions, std::uint64_t& communicator) {
 }   // namespace
 
 Result<std::uint64_t> peek_communicator(hid_t file_access_list) {
-    const Inner functions = inner();
+    const Inner& functions = inner();
     if (!functions.found()) return Status(Code::kUnsupported, "this HDF5 library hides its inner functions");
     const ErrorStackKeeper keeper;
     std::uint64_t communicator = 0;
@@ -51,7 +56,7 @@ Result<std::uint64_t> peek_communicator(hid_t file_access_list) {
 }
 
 hid_t copy_locally(hid_t file_access_list) {
-    const Inner functions = inner();
+    const Inner& functions = inner();
     const ErrorStackKeeper keeper;
     std::uint64_t own = 0, null = 0;
     if (!functions.found() || !functions.get(file_access_list, own) || !null_communicator(functions, null) ||
@@ -67,7 +72,7 @@ hid_t copy_locally(hid_t file_access_list) {
 }
 
 void close_local_copy(hid_t copy) {
-    const Inner functions = inner();
+    const Inner& functions = inner();
     const ErrorStackKeeper keeper;
     std::uint64_t null = 0;
     if (null_communicator(functions, null) && functions.put(copy, null))
@@ -75,11 +80,21 @@ void close_local_copy(hid_t copy) {
 }
 
 void carry_hints(hid_t from, hid_t to) {
-    const Inner functions = inner();
+    const Inner& functions = inner();
     const ErrorStackKeeper keeper;
     std::uint64_t hints = 0, before = 0;
     if (functions.found() && functions.get(from, hints, kHints) && functions.get(to, before, kHints) && hints != before)
         host().H5Pset(to, kHints, &hints);
+}
+
+Result<hid_t> peek_elink_fapl(hid_t link_access_list) {
+    const Inner& functions = inner();
+    if (!functions.found()) return Status(Code::kUnsupported, "this HDF5 library hides its inner functions");
+    void* const properties = functions.object(link_access_list);
+    hid_t files = H5P_DEFAULT;
+    if (properties == nullptr || functions.peek(properties, "external link fapl", &files) < 0)
+        return Status(Code::kUnavailable, "the list has no file access list for external links");
+    return files;
 }
 
 }   // namespace forebay::hdf5

@@ -1,9 +1,9 @@
 // Handles file access lists with mpio without the other processes of their communicator.
 // HDF5 duplicates the communicator when such a list is read, copied or set, which is collective. Some of these
-// processes may run without forebay (file/launch.h), and would not take part. So this code reads and stores the
-// property with the library's inner functions, which call no callback. forebay opens with a copy of the program's list.
-// The open leaves MPI's hints in the copy, and all processes must agree on them at the next open. So `carry_hints` puts
-// them into the program's list. Thread-safety: as HDF5's. No call blocks.
+// processes may run without forebay (file/launch.h), or may not make the call, and would not take part. So this code
+// reads and stores the property with the library's inner functions, which call no callback. forebay opens with a copy
+// of the program's list. The open leaves MPI's hints in the copy, and all processes must agree on them at the next
+// open. So `carry_hints` puts them into the program's list. Thread-safety: as HDF5's. No call blocks.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,9 @@ namespace forebay::hdf5 {
 void close_local_copy(hid_t copy);
 
 void carry_hints(hid_t from, hid_t to);
+
+// Returns the file access list inside a link access list, which the latter owns: not a copy, as H5Pget_elink_fapl
+// returns. H5P_DEFAULT: it has none. kUnsupported as above.
+[[nodiscard]] Result<hid_t> peek_elink_fapl(hid_t link_access_list);
 
 }   // namespace forebay::hdf5
