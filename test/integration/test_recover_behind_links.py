@@ -61,3 +61,56 @@ def test_a_file_behind_an_external_link_is_recovered_first(killed, area, mode, d
     assert opened.stdout == 2 * "['step 0', 'step 1', 'step 2']\n"
     assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
     assert left(area) == []
+
+
+# The program's callback copies the list in the call, as a connector beneath that queues calls does.
+COPYING = """
+import ctypes, h5py, sys
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5-" in line or "libhdf5.so" in line)
+hdf5 = ctypes.CDLL(library)
+hdf5.H5Pcopy.restype = ctypes.c_int64
+names = [ctypes.c_char_p] * 4
+Callback = ctypes.CFUNCTYPE(ctypes.c_int, *names, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+seen, copies = [], []
+@Callback
+def note(parent_file, parent_group, file, path, flags, access, data):
+    seen.append(data)
+    if not copies:
+        copies.append(hdf5.H5Pcopy(ctypes.c_int64(lapl.id)))
+    return 0
+whole = h5py.File("whole.h5")
+lapl, fapl = h5py.h5p.create(h5py.h5p.LINK_ACCESS), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+getattr(fapl, f"set_fapl_{sys.argv[1]}")()
+lapl.set_elink_fapl(fapl)
+lapl.set_elink_prefix(sys.argv[2].encode())
+assert hdf5.H5Pset_elink_cb(ctypes.c_int64(lapl.id), note, ctypes.c_void_p(42)) >= 0
+h5py.h5o.open(whole.id, b"first", lapl)
+del lapl
+copy = h5py.h5p.PropLAID(copies[0])
+print(list(h5py.Group(h5py.h5o.open(whole.id, b"second", copy))))
+assert seen == [42, 42], seen
+"""
+
+
+@pytest.mark.parametrize("libver", ["latest"])
+@pytest.mark.parametrize("driver", ["stdio", "core", "sec2"])
+def test_a_copy_of_the_list_made_in_a_call_outlives_the_call(killed, area, driver):  # noqa: F811
+    path, _ = killed
+    folder = path.parent / "elsewhere"
+    folder.mkdir()
+    h5py.File(path.parent / "other.h5", "w").close()
+    with h5py.File(folder / "whole.h5", "w") as whole:
+        whole["first"] = h5py.ExternalLink("other.h5", "/")
+        whole["second"] = h5py.ExternalLink(path.name, "/")
+    opened = subprocess.run(
+        [sys.executable, "-c", COPYING, driver, path.parent],
+        cwd=folder,
+        env=staged(area),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout == "['step 0', 'step 1', 'step 2']\n"
+    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+    assert left(area) == []

@@ -1,8 +1,13 @@
 #include "hdf5/connector/elink.h"
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "hdf5/connector/driver_swap.h"
@@ -20,8 +25,16 @@ bool is_default(hid_t list) noexcept {
            list == *h.H5P_LST_ATTRIBUTE_ACCESS_ID_g;
 }
 
+std::string prefix_of(hid_t list) {
+    const ssize_t size = host().H5Pget_elink_prefix(list, nullptr, 0);
+    if (size <= 0) return {};
+    std::string prefix(static_cast<std::size_t>(size) + 1, '\0');   // with the zero at the end
+    (void)host().H5Pget_elink_prefix(list, prefix.data(), prefix.size());
+    return prefix.c_str();
+}
+
 // All places where HDF5 looks for the file behind a link.
-std::vector<std::filesystem::path> places_of(const char* parent_file, const char* file, hid_t list) {
+std::vector<std::filesystem::path> places_of(const char* parent_file, const char* file, const std::string& prefix) {
     using Path = std::filesystem::path;
     std::vector<Path> folders{Path()}, places;
     if (const char* const prefixes = std::getenv("HDF5_EXT_PREFIX"); prefixes != nullptr) {
@@ -31,11 +44,7 @@ std::vector<std::filesystem::path> places_of(const char* parent_file, const char
             folders.emplace_back(all.substr(begin, end == std::string::npos ? end : end - begin));
         }
     }
-    if (const ssize_t size = host().H5Pget_elink_prefix(list, nullptr, 0); size > 0) {
-        std::string prefix(static_cast<std::size_t>(size) + 1, '\0');
-        (void)host().H5Pget_elink_prefix(list, prefix.data(), prefix.size());
-        folders.emplace_back(prefix.c_str());
-    }
+    if (!prefix.empty()) folders.emplace_back(prefix);
     folders.push_back(Path(parent_file).parent_path());
     std::error_code none;
     folders.push_back(std::filesystem::canonical(parent_file, none).parent_path());
@@ -57,7 +66,7 @@ hid_t AccessLists::of(const H5VL_loc_params_t* location) noexcept {
     return H5I_INVALID_HID;
 }
 
-ElinkSwap::ElinkSwap(const AccessLists& lists) {
+ElinkSwap::ElinkSwap(const AccessLists& lists) : ElinkSwap() {
     std::size_t count = 0, watches = 0;
     for (const hid_t list : lists.lists) {
         if (is_default(list)) continue;
@@ -72,19 +81,29 @@ ElinkSwap::ElinkSwap(const AccessLists& lists) {
             changed_[count++] = {files, copied ? list : H5I_INVALID_HID};
             continue;
         }
-        if (is_left_to_driver(host().H5Pget_driver(files))) watched_[watches++] = watch(list);
+        const bool left = is_left_to_driver(host().H5Pget_driver(files));
         if (copied) host().H5Pclose(files);
+        if (left) watches_[watches++] = watch(list);
     }
 }
 
-std::unique_ptr<ElinkSwap::Watched> ElinkSwap::watch(hid_t list) {
-    auto watched = std::make_unique<Watched>();
-    watched->list = list;
-    const bool known = host().H5Pget_elink_cb(list, &watched->function, &watched->data) >= 0;
-    if (!known || watched->function == &before_opening ||   // by a call around this one, or for the list twice
-        host().H5Pset_elink_cb(list, &before_opening, watched.get()) < 0)
-        watched.reset();
-    return watched;
+bool ElinkSwap::Watched::operator<(const Watched& other) const noexcept {
+    const auto key = [](const Watched& one) {
+        return std::tuple(reinterpret_cast<std::uintptr_t>(one.function), reinterpret_cast<std::uintptr_t>(one.data),
+                          std::string_view(one.prefix));
+    };
+    return key(*this) < key(other);
+}
+
+ElinkSwap::Watch ElinkSwap::watch(hid_t list) {
+    static std::set<Watched>& all = *new std::set<Watched>;   // HDF5 calls under its lock, or from one thread
+    Watched found;
+    if (host().H5Pget_elink_cb(list, &found.function, &found.data) < 0) return {};
+    if (found.function == &before_opening) return {};   // by a call around this one, or for the list twice
+    found.prefix = prefix_of(list);
+    const Watched* const watched = &*all.insert(std::move(found)).first;
+    if (host().H5Pset_elink_cb(list, &before_opening, const_cast<Watched*>(watched)) < 0) return {};
+    return {list, watched};
 }
 
 herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_group, const char* file,
@@ -94,7 +113,7 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
         self.function(parent_file, parent_group, file, object, flags, access, self.data) < 0)
         return -1;
     return guard("open_external_link", [&]() -> herr_t {
-        for (const auto& place : places_of(parent_file, file, self.list))
+        for (const auto& place : places_of(parent_file, file, self.prefix))
             if (const Status whole = make_whole(place.c_str(), *flags); !whole) {
                 push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
                 return -1;
@@ -104,10 +123,10 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
 }
 
 ElinkSwap::~ElinkSwap() {
-    for (auto& watched : watched_) {
-        if (watched == nullptr) continue;
+    for (const Watch& watch : watches_) {
+        if (watch.watched == nullptr) continue;
         const ErrorStackKeeper keeper;
-        if (host().H5Pset_elink_cb(watched->list, watched->function, watched->data) < 0) (void)watched.release();
+        host().H5Pset_elink_cb(watch.list, watch.watched->function, watch.watched->data);
     }
     for (const Changed& changed : changed_) {
         if (changed.files < 0) continue;

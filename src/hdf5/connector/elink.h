@@ -5,12 +5,13 @@
 // callback (H5Pset_elink_cb) is exchanged for one that makes the file whole first, as UnderList does.
 // Invariant: no call here is collective. One rank alone may look up a link, and HDF5 copies a file access list with a
 // communicator, which is collective, only if it traverses an external link. So the list inside the caller's is changed
-// in place. Thread-safety: lists change only inside callbacks, one at a time. Source: HDF5 reference manual,
-// H5Pset_elink_fapl, H5Pset_elink_cb, H5Lcreate_external; H5L__extern_traverse.
+// in place. A copy of the caller's list, made during the call, may outlive it with what the list has then, so forebay's
+// driver and the callback's data never end. Thread-safety: lists change only inside callbacks, one at a time. Source:
+// HDF5 reference manual, H5Pset_elink_fapl, H5Pset_elink_cb, H5Lcreate_external; H5L__extern_traverse.
 #pragma once
 
 #include <array>
-#include <memory>
+#include <string>
 
 #include "hdf5/host/host.h"
 
@@ -36,21 +37,30 @@ class ElinkSwap {
     ElinkSwap& operator=(const ElinkSwap&) = delete;
 
   private:
+    ElinkSwap() = default;   // whole, so that the destructor restores what a failing constructor has changed
+
     struct Changed {
         hid_t files = H5I_INVALID_HID;   // the file access list with forebay's driver
         hid_t list = H5I_INVALID_HID;    // the list that has a copy of `files`; invalid if it has `files` itself
     };
+    // The data of forebay's callback. There is one for each different content, and none is freed.
     struct Watched {
-        hid_t list = H5I_INVALID_HID;
         H5L_elink_traverse_t function = nullptr;   // the program's, or null
-        void* data = nullptr;
+        void* data = nullptr;                      // the program's, for its function
+        std::string prefix;                        // H5Pget_elink_prefix
+
+        [[nodiscard]] bool operator<(const Watched& other) const noexcept;
+    };
+    struct Watch {
+        hid_t list = H5I_INVALID_HID;
+        const Watched* watched = nullptr;
     };
     static herr_t before_opening(const char* parent_file, const char* parent_group, const char* file,
                                  const char* object, unsigned* flags, hid_t access, void* watched) noexcept;
-    [[nodiscard]] static std::unique_ptr<Watched> watch(hid_t list);
+    [[nodiscard]] static Watch watch(hid_t list);
 
     std::array<Changed, 3> changed_;
-    std::array<std::unique_ptr<Watched>, 3> watched_;   // HDF5 points to them
+    std::array<Watch, 3> watches_;
 };
 
 }   // namespace forebay::hdf5
