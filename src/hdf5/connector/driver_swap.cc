@@ -58,6 +58,8 @@ Status await_closed(const char* path) {
     return engine->closes().await({status.st_dev, status.st_ino});
 }
 
+constexpr unsigned kFresh = H5F_ACC_TRUNC | H5F_ACC_EXCL;
+
 }   // namespace
 
 bool is_left_to_driver(hid_t driver) {
@@ -67,7 +69,7 @@ bool is_left_to_driver(hid_t driver) {
 Status make_whole(const char* path, unsigned flags) {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     if (engine == nullptr || path == nullptr) return Status::ok();
-    if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) != 0) {
+    if ((flags & kFresh) != 0) {
         FOREBAY_TRY(await_closed(path));
         return (flags & H5F_ACC_TRUNC) != 0 ? engine->leftovers().admit_emptying(path) : Status::ok();
     }
@@ -231,6 +233,7 @@ class OwnPart {
 // Collective. If `aside_` is set already, this only informs the others.
 bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) {
     if (!names_mpio(list_)) return false;
+    note_emptying(path, flags, what);   // no rank opens the file before all have voted
     const bool route_stages = !aside_;
     const std::shared_ptr<stage::StagedFile> open = staged_already(path);
     if (!aside_ && open == nullptr && is_paused()) aside_ = AsideReason::kPaused;
@@ -255,9 +258,12 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
     if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole. A rank whose text stages nothing has no engine that could recover it.
-        if ((flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0)
+        const bool fresh = (flags & kFresh) != 0;
+        if (!fresh)
             refusal_ = recover_together(*result->offered.team, route_stages ? own.engine() : nullptr, path, writes);
-        if (refusal_) await_closed_together(*result->offered.team, path);
+        if (refusal_)
+            await_closed_together(*result->offered.team, path,
+                                  [&] { return fresh ? make_whole(path, flags) : Status::ok(); });
         if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
         else if (!own.wanted() && !aside_) aside_ = AsideReason::kDisabled;
         return false;
@@ -343,6 +349,7 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     // Without a ballot the ranks have no team. Then the other ranks' open waits for a rank that fails here.
     if (!origin_->staged && !closes_awaited_ && refusal_)
         refusal_ = is_left_to_driver(driver) ? make_whole(path, flags) : await_closed(path);
+    if (!emptied_) note_emptying(path, flags, what);
     if (!refusal_) refuse(function, refusal_);
 }
 
@@ -381,11 +388,28 @@ std::optional<AsideReason> UnderList::choose(const Route& route, const char* pat
     return std::nullopt;
 }
 
-void UnderList::opened(void* under, const char* path) {
+void UnderList::note_emptying(const char* path, unsigned flags, For what) noexcept {
+    if (!origin_->staged && what == For::kOpen && path != nullptr && (flags & kFresh) != 0) emptied_.emplace(path);
+}
+
+bool UnderList::opened(const char* function, void* under, const char* path) {
     if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
     else if (path != nullptr) origin_->unstaged_name = path;
-    if (!aside_) return;
-    Session::get().count_aside(*aside_);
+    if (aside_) Session::get().count_aside(*aside_);
+    const Status voided = void_logs(path);
+    if (voided) return true;
+    if (!is_left_to_driver(host().H5Pget_driver(list_))) {
+        warn_once(voided.message());
+        return true;
+    }
+    host().H5VLfile_close(under, origin_->under_connector, *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, voided);
+    return false;
+}
+
+// Forebay's drivers do this themselves.
+Status UnderList::void_logs(const char* path) const {
+    return origin_->staged || !emptied_ ? Status::ok() : attempt([&] { return emptied_->void_logs(path); });
 }
 
 }   // namespace forebay::hdf5

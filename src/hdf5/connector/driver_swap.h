@@ -2,7 +2,8 @@
 // A copy of the user's file access list gets our driver and the connector beneath. Lists that HDF5 hands out later get
 // the user's driver and connector back, so no program sees ours. Files that forebay must not touch keep their driver
 // and are counted with the reason. Invariant: before a serial driver opens an existing file by its name, deferred
-// closes have ended and the file is recovered. A read-only open may go on unrecovered, with a warning. SWMR files get
+// closes have ended and the file is recovered. A read-only open may go on unrecovered, with a warning. After one has
+// made or emptied a file, the logs of dead processes are void (emptied_file.h). SWMR files get
 // our driver, which does not stage them. HDF5 tells files apart by driver first, and the same file may be open without
 // SWMR, also through an external link. With mpio, copying a list is collective. If a rank was started without the
 // connector (file/launch.h), there is no ballot, and the copy has the communicator of the original (local_list.h).
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "file/team.h"
+#include "hdf5/connector/emptied_file.h"
 #include "hdf5/connector/object.h"
 #include "hdf5/driver/mpi_driver.h"
 #include "hdf5/host/host.h"
@@ -49,11 +51,15 @@ class UnderList {
     [[nodiscard]] hid_t id() const noexcept { return list_; }
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
-    void opened(void* under, const char* path);
+    // Call this after the open has succeeded. Returns false, with an error on HDF5's stack, if the file's logs cannot
+    // be voided; then it has closed the file. With MPI it warns of that: one rank cannot close a file alone.
+    [[nodiscard]] bool opened(const char* function, void* under, const char* path);
 
   private:
     Status write_metadata_collectively();
     bool exchange_mpi_driver(const char* path, unsigned flags, For what);
+    void note_emptying(const char* path, unsigned flags, For what) noexcept;
+    [[nodiscard]] Status void_logs(const char* path) const;
     // Collective. Waits for deferred closes of the file, and calls `then`. Sets `refusal_` on all ranks if one fails.
     void await_closed_together(file::Team& team, const char* path, const std::function<Status()>& then = {});
     void refuse(const char* function, const Status& why);
@@ -70,6 +76,7 @@ class UnderList {
     std::optional<ledger::AsideReason> aside_;
     Status refusal_;   // why the open has to fail
     std::optional<TeamOffer> offer_;
+    std::optional<EmptiedFile> emptied_;   // for an open that makes or empties its file
 };
 
 }   // namespace forebay::hdf5

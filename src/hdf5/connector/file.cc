@@ -32,7 +32,7 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
             (void)brought_home(function);   // HDF5 has closed the file that it rejects
             return nullptr;
         }
-        under_list.opened(under, path);
+        if (!under_list.opened(function, under, path)) return nullptr;
         if (origin->file != nullptr) {
             CallScope::leave_failures_to(*origin->file);
             if (closes_at_once()) origin->file->closes_at_once = true;
