@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from test_recover import area, killed, left, libver, staged  # noqa: F401 (fixtures)
+from test_recover import area, damage, killed, left, libver, staged  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.slow
 
@@ -114,3 +114,38 @@ def test_a_copy_of_the_list_made_in_a_call_outlives_the_call(killed, area, drive
     assert opened.stdout == "['step 0', 'step 1', 'step 2']\n"
     assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
     assert left(area) == []
+
+
+BESIDE_IT = """
+import h5py, sys
+whole = h5py.File("elsewhere/whole.h5", "r+")
+lapl, fapl = h5py.h5p.create(h5py.h5p.LINK_ACCESS), h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+fapl.set_fapl_core()
+lapl.set_elink_fapl(fapl)
+print(list(h5py.Group(h5py.h5o.open(whole.id, b"link", lapl))))
+"""
+
+
+@pytest.mark.parametrize("libver", ["latest"])
+@pytest.mark.parametrize("log", ["whole", "damaged"])
+def test_a_file_of_the_same_name_that_the_link_does_not_reach_is_left_alone(killed, area, log):  # noqa: F811
+    path, _ = killed
+    if log == "damaged":  # it would refuse an open for writing
+        (log_file,) = area.glob("forebay-*/*/log")
+        damage(log_file)
+    folder, before, names = path.parent / "elsewhere", path.read_bytes(), left(area)
+    folder.mkdir()
+    with h5py.File(folder / path.name, "w") as file:
+        file["this one"] = 1
+    with h5py.File(folder / "whole.h5", "w") as whole:
+        whole["link"] = h5py.ExternalLink(path.name, "/")
+    opened = subprocess.run(
+        [sys.executable, "-c", BESIDE_IT],
+        cwd=path.parent,  # where HDF5 looks only later
+        env=staged(area),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (opened.stdout, opened.stderr) == ("['this one']\n", "")
+    assert path.read_bytes() == before and left(area) == names

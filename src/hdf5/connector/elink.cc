@@ -1,5 +1,9 @@
 #include "hdf5/connector/elink.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -33,19 +37,21 @@ std::string prefix_of(hid_t list) {
     return prefix.c_str();
 }
 
-// All places where HDF5 looks for the file behind a link.
+// The places where HDF5 looks for the file behind a link, in its order (H5F_prefix_open_file).
 std::vector<std::filesystem::path> places_of(const char* parent_file, const char* file, const std::string& prefix) {
     using Path = std::filesystem::path;
-    std::vector<Path> folders{Path()}, places;
+    std::vector<Path> folders, places;
     if (const char* const prefixes = std::getenv("HDF5_EXT_PREFIX"); prefixes != nullptr) {
         const std::string all = prefixes;
         for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
             end = all.find(':', begin);
-            folders.emplace_back(all.substr(begin, end == std::string::npos ? end : end - begin));
+            const std::string one = all.substr(begin, end == std::string::npos ? end : end - begin);
+            if (!one.empty()) folders.emplace_back(one);
         }
     }
     if (!prefix.empty()) folders.emplace_back(prefix);
     folders.push_back(Path(parent_file).parent_path());
+    folders.emplace_back();   // the working directory
     std::error_code none;
     folders.push_back(std::filesystem::canonical(parent_file, none).parent_path());
     Path name(file);
@@ -55,6 +61,13 @@ std::vector<std::filesystem::path> places_of(const char* parent_file, const char
     }
     for (const Path& folder : folders) places.push_back(folder / name);
     return places;
+}
+
+// If a driver cannot open the file, HDF5 goes on to the next place. After any other failure it gives up.
+bool can_be_opened(const char* path, unsigned flags) {
+    struct stat status{};
+    const int wanted = (flags & H5F_ACC_RDWR) != 0 ? R_OK | W_OK : R_OK;
+    return ::stat(path, &status) == 0 && !S_ISDIR(status.st_mode) && ::eaccess(path, wanted) == 0;
 }
 
 }   // namespace
@@ -112,13 +125,15 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
     if (self.function != nullptr &&
         self.function(parent_file, parent_group, file, object, flags, access, self.data) < 0)
         return -1;
+    if ((*flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) != 0) return 0;   // HDF5 refuses them
     return guard("open_external_link", [&]() -> herr_t {
-        for (const auto& place : places_of(parent_file, file, self.prefix))
-            if (const Status whole = make_whole(place.c_str(), *flags); !whole) {
-                push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
-                return -1;
-            }
-        return 0;
+        const auto places = places_of(parent_file, file, self.prefix);
+        const auto place = std::ranges::find_if(places,
+                                                [&](const auto& at) { return can_be_opened(at.c_str(), *flags); });
+        if (place == places.end()) return 0;
+        const Status whole = make_whole(place->c_str(), *flags);
+        if (!whole) push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
+        return whole ? 0 : -1;
     });
 }
 
