@@ -149,3 +149,50 @@ def test_a_file_of_the_same_name_that_the_link_does_not_reach_is_left_alone(kill
     )
     assert (opened.stdout, opened.stderr) == ("['this one']\n", "")
     assert path.read_bytes() == before and left(area) == names
+
+
+# The link's file has another driver, and the list names none. HDF5 opens the file behind the link with that driver.
+INHERITING = """
+import ctypes, h5py, sys
+library = next(line.split()[-1] for line in open("/proc/self/maps") if "libhdf5-" in line or "libhdf5.so" in line)
+hdf5 = ctypes.CDLL(library)
+fapl = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+getattr(fapl, f"set_fapl_{sys.argv[1]}")()
+whole = h5py.h5f.open(b"whole.h5", h5py.h5f.ACC_RDWR if sys.argv[2] == "r+" else h5py.h5f.ACC_RDONLY, fapl)
+lapl = h5py.h5p.create(h5py.h5p.LINK_ACCESS) if sys.argv[3] == "own list" else None
+for _ in range(2):
+    print(list(h5py.Group(h5py.h5o.open(whole, b"link", lapl))))
+default = ctypes.c_int64.in_dll(hdf5, "H5P_LST_LINK_ACCESS_ID_g")
+for list_ in [default] + ([ctypes.c_int64(lapl.id)] if lapl else []):
+    found, data = ctypes.c_void_p(1), ctypes.c_void_p(1)
+    assert hdf5.H5Pget_elink_cb(list_, ctypes.byref(found), ctypes.byref(data)) >= 0
+    assert (found.value, data.value) == (None, None)
+"""
+
+
+@pytest.mark.parametrize("libver", ["latest"])
+@pytest.mark.parametrize("mode", ["r", "r+"])
+@pytest.mark.parametrize("driver", ["core", "stdio"])
+@pytest.mark.parametrize("access", ["default list", "own list"])
+def test_a_file_behind_a_link_of_a_file_with_another_driver_is_recovered_first(
+    killed,  # noqa: F811
+    area,  # noqa: F811
+    mode,
+    driver,
+    access,
+):
+    path, _ = killed
+    with h5py.File(path.parent / "whole.h5", "w") as whole:
+        whole["link"] = h5py.ExternalLink(path.name, "/")
+    opened = subprocess.run(
+        [sys.executable, "-c", INHERITING, driver, mode, access],
+        cwd=path.parent,
+        env=staged(area),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout == 2 * "['step 0', 'step 1', 'step 2']\n"
+    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+    assert left(area) == []

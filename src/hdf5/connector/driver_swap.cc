@@ -346,9 +346,10 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
     else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
+    origin_->other_driver = !origin_->staged && is_left_to_driver(driver);
     // Without a ballot the ranks have no team. Then the other ranks' open waits for a rank that fails here.
     if (!origin_->staged && !closes_awaited_ && refusal_)
-        refusal_ = is_left_to_driver(driver) ? make_whole(path, flags) : await_closed(path);
+        refusal_ = origin_->other_driver ? make_whole(path, flags) : await_closed(path);
     if (!emptied_) note_emptying(path, flags, what);
     if (!refusal_) refuse(function, refusal_);
 }
@@ -398,7 +399,7 @@ bool UnderList::opened(const char* function, void* under, const char* path) {
     if (aside_) Session::get().count_aside(*aside_);
     const Status voided = void_logs(path);
     if (voided) return true;
-    if (!is_left_to_driver(host().H5Pget_driver(list_))) {
+    if (!origin_->other_driver) {
         warn_once(voided.message());
         return true;
     }

@@ -79,8 +79,11 @@ hid_t AccessLists::of(const H5VL_loc_params_t* location) noexcept {
     return H5I_INVALID_HID;
 }
 
-ElinkSwap::ElinkSwap(const AccessLists& lists) : ElinkSwap() {
+ElinkSwap::ElinkSwap(const AccessLists& lists, bool inherited) : ElinkSwap() {
     std::size_t count = 0, watches = 0;
+    // HDF5 takes its default list if the call's is a default one, or none for links.
+    if (inherited && std::ranges::any_of(lists.lists, [](hid_t list) { return list >= 0; }))
+        watches_[watches++] = watch(*host().H5P_LST_LINK_ACCESS_ID_g);
     for (const hid_t list : lists.lists) {
         if (is_default(list)) continue;
         // A list of another class (attribute access) lacks the property.
@@ -88,8 +91,10 @@ ElinkSwap::ElinkSwap(const AccessLists& lists) : ElinkSwap() {
         const auto own = peek_elink_fapl(list);
         const bool copied = !own;   // a library that hides its inner functions gives a copy only
         const hid_t files = own ? own.value() : host().H5Pget_elink_fapl(list);
-        if (files <= 0)   // H5P_DEFAULT: the parent file's own access, which names forebay's driver already
+        if (files <= 0) {   // H5P_DEFAULT: the driver of the link's file
+            if (files == H5P_DEFAULT && inherited) watches_[watches++] = watch(list);
             continue;
+        }
         if (exchange_driver(files) && (!copied || host().H5Pset_elink_fapl(list, files) >= 0)) {
             changed_[count++] = {files, copied ? list : H5I_INVALID_HID};
             continue;
@@ -109,13 +114,14 @@ bool ElinkSwap::Watched::operator<(const Watched& other) const noexcept {
 }
 
 ElinkSwap::Watch ElinkSwap::watch(hid_t list) {
+    const ErrorStackKeeper keeper;
     static std::set<Watched>& all = *new std::set<Watched>;   // HDF5 calls under its lock, or from one thread
     Watched found;
     if (host().H5Pget_elink_cb(list, &found.function, &found.data) < 0) return {};
     if (found.function == &before_opening) return {};   // by a call around this one, or for the list twice
     found.prefix = prefix_of(list);
     const Watched* const watched = &*all.insert(std::move(found)).first;
-    if (host().H5Pset_elink_cb(list, &before_opening, const_cast<Watched*>(watched)) < 0) return {};
+    if (!set_elink_callback(list, &before_opening, const_cast<Watched*>(watched))) return {};
     return {list, watched};
 }
 
@@ -126,6 +132,7 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
         self.function(parent_file, parent_group, file, object, flags, access, self.data) < 0)
         return -1;
     if ((*flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) != 0) return 0;   // HDF5 refuses them
+    if (!is_left_to_driver(host().H5Pget_driver(access))) return 0;
     return guard("open_external_link", [&]() -> herr_t {
         const auto places = places_of(parent_file, file, self.prefix);
         const auto place = std::ranges::find_if(places,
@@ -141,7 +148,7 @@ ElinkSwap::~ElinkSwap() {
     for (const Watch& watch : watches_) {
         if (watch.watched == nullptr) continue;
         const ErrorStackKeeper keeper;
-        host().H5Pset_elink_cb(watch.list, watch.watched->function, watch.watched->data);
+        (void)set_elink_callback(watch.list, watch.watched->function, watch.watched->data);
     }
     for (const Changed& changed : changed_) {
         if (changed.files < 0) continue;

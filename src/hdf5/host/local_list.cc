@@ -97,4 +97,18 @@ Result<hid_t> peek_elink_fapl(hid_t link_access_list) {
     return files;
 }
 
+bool set_elink_callback(hid_t link_access_list, H5L_elink_traverse_t function, void* data) {
+    constexpr const char* kName = "external link callback";
+    const struct {
+        H5L_elink_traverse_t function;
+        void* data;
+    } callback{function, data};
+    const Inner& functions = inner();
+    std::size_t size = 0;
+    void* const properties = functions.found() ? functions.object(link_access_list) : nullptr;
+    if (properties == nullptr || host().H5Pget_size(link_access_list, kName, &size) < 0 || size != sizeof callback)
+        return host().H5Pset_elink_cb(link_access_list, function, data) >= 0;
+    return functions.poke(properties, kName, &callback) >= 0;
+}
+
 }   // namespace forebay::hdf5

@@ -27,4 +27,7 @@ void carry_hints(hid_t from, hid_t to);
 // returns. H5P_DEFAULT: it has none. kUnsupported as above.
 [[nodiscard]] Result<hid_t> peek_elink_fapl(hid_t link_access_list);
 
+// Like H5Pset_elink_cb, also for HDF5's own default list, which HDF5 2.0 refuses to change. False: it failed.
+[[nodiscard]] bool set_elink_callback(hid_t link_access_list, H5L_elink_traverse_t function, void* data);
+
 }   // namespace forebay::hdf5
