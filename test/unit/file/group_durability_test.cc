@@ -231,6 +231,32 @@ TEST(GroupDurability, a_sync_of_the_target_that_is_given_up_releases_nothing) {
     (void)node.close();
 }
 
+// The first statement fails the open of the file. Until the file is closed, other files may still ask it for room.
+TEST(GroupDurability, without_a_first_statement_gives_room_and_promises_nothing) {
+    const auto faults = std::make_shared<io::FaultPlan>();
+    LoadedOptions loaded = test::tiny_options();
+    loaded.options.durability = Durability::kNode;
+    const auto before = bytes_of(500, 9);
+    std::size_t engine = 0;
+    Participants node(2, loaded, nullptr, before, false,
+                      {[&](std::unique_ptr<io::Directory> area) {
+                           return engine++ == 0 ? io::make_fault_directory(std::move(area), faults) : std::move(area);
+                       },
+                       {}});
+    faults->fail(io::Operation::kSync, 1, 1, EIO);
+    EXPECT_EQ(node.file(0).membership().begin_statements().sys_errno(), EIO);
+    test::PlainBytes now{before};
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        const auto bytes = bytes_of(4000, i);
+        ASSERT_TRUE(node.write(0, 1000 + 4000 * i, bytes)) << i;
+        now.write(1000 + 4000 * i, bytes);
+    }
+    EXPECT_GT(node.group(0).log().released(), 0u);
+    EXPECT_TRUE(same(node.recovered(), before)) << "nothing was committed";
+    EXPECT_EQ(node.close().sys_errno(), EIO);
+    EXPECT_TRUE(same(node.target().contents(), now.content));
+}
+
 // The file is complete. But the log may come back after a loss of power, so its board has to stay.
 TEST(GroupDurability, a_log_that_one_rank_cannot_give_back_durably_fails_the_close_of_all) {
     test::Scratch scratch;
