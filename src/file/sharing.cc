@@ -162,6 +162,12 @@ Status Forwarded::step_aside(ledger::AsideReason reason) {
     return all_meet(acts(), [&] { return writing_->step_aside(reason); });
 }
 
+// The engine ends the session. The server then has a session without a close, which keeps the file at its last commit.
+void Forwarded::finish_unclosed() noexcept {
+    if (!state_.incomplete) writing_->withhold_at_end(state_.incomplete);
+    WithoutLog::finish_unclosed();
+}
+
 Status Forwarded::end_part(const Status& whole, Status committed) {
     if (!whole) writing_->withhold(whole);
     return WithoutLog::end_part(whole, std::move(committed));

@@ -129,6 +129,7 @@ class Forwarded final : public WithoutLog {
     Status truncate(std::uint64_t size) override;
     Status commit() override;
     Status step_aside(ledger::AsideReason reason) override;
+    void finish_unclosed() noexcept override;
 
   private:
     [[nodiscard]] bool acts() const noexcept { return state_.team->rank() == 0; }
