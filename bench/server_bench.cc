@@ -132,7 +132,7 @@ void serve_staging(const Bench& bench, int wake, int ready) {
                           std::move(listener));
     tell_ready(ready);
     require(server.run(wake), "serve");
-    server.await_sessions();
+    (void)server.await_sessions();
 }
 
 void serve_plain(const Bench& bench, int wake, int ready) {

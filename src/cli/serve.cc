@@ -122,14 +122,21 @@ Status recover_earlier(const area::StagingArea& area) {
 int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
           const std::optional<wire::SealKey>& key, EndSignal& end) {
     const std::string where = io::format_address(listener->address());
-    server::Server server({loaded, request.clients_max, report, key}, std::move(listener));
+    auto server = std::make_unique<server::Server>(server::Server::Setup{loaded, request.clients_max, report, key},
+                                                   std::move(listener));
     say_ready(where);
-    const Status served = server.run(end.number());
+    const Status served = server->run(end.number());
     if (!served) report(served.message());
     else end.take();
     report("ending: the server accepts no new clients, and waits for open files");
-    server.await_sessions();
-    if (const auto cached = server.cached(); cached && cached->files > 0)
+    if (!server->await_sessions()) {
+        report(fmt::format("a program still reads a file through this server, and its read has not returned for {} "
+                           "seconds: the server ends without it. All written files are complete",
+                           loaded.options.patience));
+        (void)server.release();   // the thread of the read uses it until the process has ended
+        return kExitProblem;
+    }
+    if (const auto cached = server->cached(); cached && cached->files > 0)
         report(fmt::format("other programs have read {} through the read cache, and {} of that from the files",
                            format_size(cached->hit_bytes + cached->missed_bytes), format_size(cached->fetched_bytes)));
     return served ? kExitFine : kExitProblem;

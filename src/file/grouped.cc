@@ -202,12 +202,28 @@ void Grouped::finish_unclosed() noexcept {
     state_.end_claim();
 }
 
+Status Grouped::kept_at_last_commit() const {
+    return keeps_last_commit() ? copy_of(state_.incomplete, "a write failed") : Status::ok();
+}
+
 Status Grouped::follow_unclosed() {
+    if (const Status kept = kept_at_last_commit(); !kept) {
+        group_->ending().publish(group::Ending::Phase::kIncomplete);
+        return state_.file->membership().finish_followed(kept);
+    }
     group_->ending().publish(group::Ending::Phase::kWritten);
-    const Status finished = group_->ending().wait_until_finished(kOthersMax);
+    Status finished = group_->ending().wait_until_finished(kOthersMax);
+    if (finished) finished = group_->ending().outcome();
     FOREBAY_TRY(state_.file->membership().finish_followed(finished));
     group_->ending().publish(group::Ending::Phase::kLogGivenBack);
     return Status::ok();
+}
+
+// All members have come to their ends.
+Status Grouped::finish_all() {
+    FOREBAY_TRY(kept_at_last_commit());
+    FOREBAY_TRY(keeps_last_commit() ? group_->ending().incomplete() : Status::ok());
+    return drain_unclosed();
 }
 
 Status Grouped::await_and_drain() {
@@ -216,8 +232,9 @@ Status Grouped::await_and_drain() {
         return ended;
     }
     group_->stop_listening();
-    FOREBAY_TRY(drain_unclosed());
-    group_->ending().finished();
+    const Status outcome = attempt([&] { return finish_all(); });
+    group_->ending().finished(outcome);   // a failure ends the others' waits as well
+    if (!outcome) return outcome;
     if (group_->ending().await(group::Ending::Phase::kLogGivenBack, kOthersMax) &&
         group_->ending().all_came_to(group::Ending::Phase::kLogGivenBack))
         remove_board(state_.file->state().name.log_number);

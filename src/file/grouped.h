@@ -70,8 +70,12 @@ class Grouped : public Sharing {
     Status make_board(const Node& node, Result<group::Board>& board);
     Status share_board(const Node& node, Result<group::Board>& board);
     void remove_board(std::uint64_t log) noexcept;
+    // The ends of a process that never closed the file. A failed write that left the file without bytes (`incomplete`
+    // of any member) keeps it at its last commit, as at a close. All logs stay then.
+    [[nodiscard]] Status kept_at_last_commit() const;
     Status follow_unclosed();
     Status await_and_drain();
+    Status finish_all();
 
     bool read_around_ = false;   // since `expose_offsets`: each write of raw data drains
 };

@@ -98,8 +98,13 @@ Status Sharing::close_now(const Status& whole, Status committed) {
     if (!outcome) return outcome;
     const Status untold = state_.take_deferred_error();
     const auto told = state_.team->agree(given_back, untold ? 1 : 0);
-    if (told) remove_common_files();
-    return told && std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
+    if (told) {
+        remove_common_files();
+        return std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
+    }
+    // A lost write is the worse news, if a rank has both to tell.
+    const Status all = agree(untold ? given_back : untold);
+    return all ? told.status() : all;
 }
 
 template <class Act>
@@ -155,6 +160,12 @@ Status Forwarded::commit() {
 
 Status Forwarded::step_aside(ledger::AsideReason reason) {
     return all_meet(acts(), [&] { return writing_->step_aside(reason); });
+}
+
+// The engine ends the session. The server then has a session without a close, which keeps the file at its last commit.
+void Forwarded::finish_unclosed() noexcept {
+    if (!state_.incomplete) writing_->withhold_at_end(state_.incomplete);
+    WithoutLog::finish_unclosed();
 }
 
 Status Forwarded::end_part(const Status& whole, Status committed) {

@@ -88,7 +88,8 @@ class Sharing {
     // Ends this member's part. `whole` is a failure that keeps the file at its last commit. Returns the outcome on all
     // members. If all parts end well, that is `committed`, the outcome of the first step.
     virtual Status end_part(const Status& whole, Status committed) = 0;
-    // Called after all parts have ended well.
+    // Called after all parts have ended. If they ended well, a failure of this call on any member fails the close on
+    // all. The common files stay then, as a log that was not given back durably may come back.
     virtual Status give_back(const Status& /*outcome*/) { return Status::ok(); }
     virtual void remove_common_files() noexcept {}
 
@@ -128,6 +129,7 @@ class Forwarded final : public WithoutLog {
     Status truncate(std::uint64_t size) override;
     Status commit() override;
     Status step_aside(ledger::AsideReason reason) override;
+    void finish_unclosed() noexcept override;
 
   private:
     [[nodiscard]] bool acts() const noexcept { return state_.team->rank() == 0; }

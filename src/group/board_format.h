@@ -102,7 +102,7 @@ struct alignas(64) BoardRow {
     std::atomic<std::uint64_t> pid{0}, start_ticks{0};   // identity of the process
     std::atomic<std::uint64_t> adopted{0};               // segments that this log has ever had
     std::atomic<std::uint64_t> wants_room{
-        0};   // 1: waits for room, and its newest segment may go too; 2, 3: Ending::Phase
+        0};   // 1: waits for room, and its newest segment may go too; from 2 on: Ending::Phase
     std::atomic<std::uint64_t> released_before_wait{0};   // during such a wait, 1 + `released` at its begin; else 0
     alignas(64) std::atomic<std::uint64_t> drawing{0};    // 0, or the lowest number whose record may be missing yet
     alignas(64) std::atomic<std::uint64_t> released{0};   // segments with a lower order are free

@@ -61,6 +61,14 @@ bool Ending::came_to(std::uint64_t participant, Phase phase) const noexcept {
                static_cast<std::uint64_t>(phase);
 }
 
+Status Ending::incomplete() const {
+    for (std::uint64_t i = 0; i < participants_.count(); ++i)
+        if (came_to(i, Phase::kIncomplete) && i != participants_.setup().self)
+            return {Code::kUnavailable, fmt::format("process {}, which has it open as well, could not write all of it",
+                                                    participants_.setup().processes[i].pid)};
+    return Status::ok();
+}
+
 bool Ending::all_came_to(Phase phase) const noexcept {
     for (std::uint64_t i = 0; i < participants_.count(); ++i)
         if (!came_to(i, phase)) return false;

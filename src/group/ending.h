@@ -24,12 +24,15 @@ class Ending {
     // Returns why the target lacks bytes of the file, or ok. Call it after the drainer has finished.
     [[nodiscard]] Status outcome() const;
 
-    // The phase of a participant that ends without a close: it has written its records, or given its log back. Stored
-    // in BoardRow::wants_room, whose value 1 means that a writer waits for room.
-    enum class Phase : std::uint64_t { kWritten = 2, kLogGivenBack = 3 };
+    // The phase of a participant that ends without a close: it has written its records, or given its log back. The last
+    // phase means that it could not write all, and its log stays: the file must stay at its last commit. Stored in
+    // BoardRow::wants_room, whose value 1 means that a writer waits for room.
+    enum class Phase : std::uint64_t { kWritten = 2, kLogGivenBack = 3, kIncomplete = 4 };
     void publish(Phase phase) noexcept;
     // Waits until all other live participants have reached `phase`. kUnavailable: one has not within `at_most`.
     [[nodiscard]] Status await(Phase phase, std::optional<std::chrono::milliseconds> at_most);
+    // Returns a failure that names another participant in phase kIncomplete, or ok. Call it after `await`.
+    [[nodiscard]] Status incomplete() const;
     // Returns true if all other participants have reached `phase` and the board is not lost.
     [[nodiscard]] bool all_came_to(Phase phase) const noexcept;
 

@@ -165,6 +165,27 @@ Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Ident
     return std::optional<Unsettled>();
 }
 
+// A process without a slot for the file in its ledger may write it, too.
+std::uint64_t Leftovers::written_by_others(const io::Identity& identity) {
+    (void)look();
+    const auto self = area::identify_this_process();
+    std::uint64_t written = 0;
+    for (const Area& area : areas_)
+        for (const auto& [name, owner] : area.living) {
+            if (self && owner == self.value()) continue;
+            const auto directory = area.directory->open_directory(name);
+            const auto view = directory ? ledger::read_ledger(*directory.value()) : directory.status();
+            if (!view) continue;
+            const bool may_write = view.value().files_without_slot > 0 ||
+                                   std::ranges::any_of(view.value().files, [&](const ledger::FileCounters& file) {
+                                       return io::Identity{file.device, file.inode} == identity;
+                                   });
+            for (const ledger::FileCounters& file : view.value().files)
+                if (may_write) written += file.drained + file.target_writes;
+        }
+    return written;
+}
+
 bool Leftovers::may_be_staged(const io::Identity& identity, const std::string& path) {
     if (!look() || found_any()) return true;
     for (const Area& area : areas_)

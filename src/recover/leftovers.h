@@ -48,6 +48,8 @@ class Leftovers {
     };
     // The first such process, after a new look. Errors as above.
     [[nodiscard]] Result<std::optional<Unsettled>> unsettled(const io::Identity& identity, bool locked);
+    // A number that changes while another living process that may write this file writes any target. Looks again.
+    [[nodiscard]] std::uint64_t written_by_others(const io::Identity& identity);
     // True if a process, dead or alive, may have bytes of this file, or of one of this path. Looks again.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
     // An unusable directory with records of this file; null: none.

@@ -103,7 +103,9 @@ class JobPeer {
     void serve() noexcept {
         (void)attempt([&] { return server_->run(wake_->number()); });
         folder_->withdraw();
-        (void)attempt([&] { server_->await_sessions(); });
+        bool ended = true;
+        (void)attempt([&] { ended = server_->await_sessions(); });
+        if (!ended) (void)server_.release();   // a thread that hangs still uses it
         server_.reset();
         const std::lock_guard lock(mutex_);
         ended_ = true;

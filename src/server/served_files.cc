@@ -365,6 +365,7 @@ Result<std::unique_ptr<ServedSnapshot>> ServedFiles::open_to_read(const wire::Op
     if (!opened) return opened.status();
     const io::Identity& identity = request.identity;
     std::unique_ptr<io::File> target = io::make_posix_file(opened.value().descriptor, request.path);
+    if (reach_) target = reach_(std::move(target));
     std::shared_ptr<stage::StagedFile> file;
     std::shared_ptr<Observers> observers;
     {

@@ -106,7 +106,8 @@ class ServedSnapshot {
 class ServedFiles {
   public:
     // `options`: of each file's engine; a team has `size` for each member. At most `clients_max` clients write at a
-    // time. `reach` (or null) wraps each written file, for tests. `clock` measures waits for files of other clients.
+    // time. `reach` (or null) wraps each file that is written or read, for tests. `clock` measures waits for files of
+    // other clients.
     using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
     ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr,
                 std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>())

@@ -10,6 +10,7 @@
 
 #include "base/attempt.h"
 #include "base/background_thread.h"
+#include "drain/patience.h"
 #include "wire/frame.h"
 
 namespace forebay::server {
@@ -49,6 +50,8 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
     : sessions_max_(kSessionsPerFile * setup.clients_max +
                     (setup.options.options.read_cache == ReadCacheMode::kOn ? setup.readers_max : 0)),
       stages_(setup.clients_max > 0),
+      patience_ns_(drain::patience_ns(setup.options.options)),
+      clock_(setup.clock),
       report_(std::move(setup.report)),
       key_(setup.key),
       epoch_(random_number()),
@@ -99,7 +102,7 @@ void Server::admit(std::unique_ptr<io::Socket> socket) {
     }
     begin(slots_, std::move(socket), [this](Slot& slot) {
         Session session(stages_ ? &files_ : nullptr, cached_files_.get(), epoch_, report_, key_ ? &*key_ : nullptr,
-                        slot.writes);
+                        slot.use);
         session.run(*slot.connection);
     });
 }
@@ -125,6 +128,7 @@ void Server::begin(std::list<Slot>& slots, std::unique_ptr<io::Socket> socket, R
             run(slot);
             const std::lock_guard lock(mutex_);
             slot.ended = true;
+            ended_.notify_all();
         });
     } catch (...) {
         slots.pop_back();
@@ -147,15 +151,33 @@ void Server::remove_ended(std::list<Slot>& slots) {
     }
 }
 
-void Server::await_sessions() {
+bool Server::await_sessions() {
     listener_.reset();
     files_.await_writers();
     // Readers and followers would stay indefinitely. A former writer may still need an answer.
     for (Slot& slot : slots_)
-        if (!slot.writes) slot.connection->socket().shut_down();
+        if (!slot.use.writes) slot.connection->socket().shut_down();
+    if (!await_readers()) return false;
     for (Slot& slot : slots_)
         if (slot.thread.joinable()) slot.thread.join();
     slots_.clear();
+    return true;
+}
+
+// A reader that was cut off ends once its call of the file returns. A former writer may have to bring a file to its
+// last commit, which has no bound.
+bool Server::await_readers() {
+    const std::uint64_t end_ns = clock_->now_ns() + patience_ns_;
+    std::unique_lock lock(mutex_);
+    const auto ended = [this] {
+        return std::ranges::all_of(slots_, [](const Slot& slot) { return slot.ended || slot.use.wrote; });
+    };
+    while (!ended()) {
+        if (patience_ns_ == 0) ended_.wait(lock);
+        else if (clock_->now_ns() >= end_ns) return false;
+        else ended_.wait_until(lock, clock_->wake_at(end_ns));
+    }
+    return true;
 }
 
 std::optional<cache::CacheTotals> Server::cached() {

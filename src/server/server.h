@@ -1,8 +1,9 @@
 // A staging server: it listens, and has a thread for each session; these end before the object. One thread calls `run`
-// and `await_sessions`. `run` blocks until it is woken, `await_sessions` until all sessions have ended.
+// and `await_sessions`. `run` blocks until it is woken, `await_sessions` and the destructor until all sessions have
+// ended. A session that only reads may hang in a call of its file. `await_sessions` waits for it with option patience.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -12,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/status.h"
 #include "io/socket.h"
@@ -40,8 +42,10 @@ class Server {
     Server& operator=(const Server&) = delete;
 
     [[nodiscard]] Status run(int wake);
-    // Accepts no more clients, and waits until all written files are closed. Then it ends all other sessions.
-    void await_sessions();
+    // Accepts no more clients, and waits until all written files are closed. Then it ends all other sessions. Returns
+    // false if one that only reads has not ended after the time in option patience. Its thread uses this object as long
+    // as the call hangs. So the caller leaves the object to the end of the process, and does not destroy it.
+    [[nodiscard]] bool await_sessions();
     [[nodiscard]] std::size_t sessions();
     // Returns the totals of reads by programs of other nodes. Returns nothing without a read cache.
     [[nodiscard]] std::optional<cache::CacheTotals> cached();
@@ -51,7 +55,7 @@ class Server {
   private:
     struct Slot {
         std::unique_ptr<wire::Connection> connection;
-        std::atomic<bool> writes{false};
+        SessionUse use;
         std::jthread thread;
         bool ended = false;   // guarded by mutex_
     };
@@ -60,11 +64,14 @@ class Server {
     void refuse(std::unique_ptr<io::Socket> socket, const Status& why);
     template <class Run>
     void begin(std::list<Slot>& slots, std::unique_ptr<io::Socket> socket, Run run);
+    [[nodiscard]] bool await_readers();
     void remove_ended();
     void remove_ended(std::list<Slot>& slots);
 
     const std::size_t sessions_max_;
     const bool stages_;
+    const std::uint64_t patience_ns_;   // 0: without end
+    const std::shared_ptr<WaitClock> clock_;
     const Report report_;
     const std::optional<wire::SealKey> key_;
     const std::uint64_t epoch_;
@@ -72,6 +79,7 @@ class Server {
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;
+    std::condition_variable ended_;     // signalled when a session has ended
     std::list<Slot> slots_, refused_;   // only the thread of `run` adds and removes slots
 };
 

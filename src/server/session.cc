@@ -98,11 +98,11 @@ Status Session::open_file(Connection& connection, wire::Open& request, Handler& 
     wire::Opened answer;
     switch (request.purpose) {
         case wire::Purpose::kWrite: {
-            writes_ = true;
+            use_.wrote = use_.writes = true;
             auto file = files_->open(request, connection);
             if (!file) return file.status();
             answer = {file.value()->file().size(), file.value()->log_directory()};
-            handler = std::make_unique<WriteHandler>(std::move(file).value(), connection, report_, writes_);
+            handler = std::make_unique<WriteHandler>(std::move(file).value(), connection, report_, use_.writes);
             break;
         }
         case wire::Purpose::kRead: {

@@ -15,15 +15,20 @@
 
 namespace forebay::server {
 
+// The use of a session, for a server that stops.
+struct SessionUse {
+    std::atomic<bool> writes{false};   // true before an open for writing, and false once its close has failed
+    std::atomic<bool> wrote{false};    // true before an open for writing, to the end
+};
+
 class Session {
   public:
     // `files` null: the server stages no files. `cached` null: the server has no read cache. `epoch` identifies this
-    // server process. `key` is shared with clients on other machines; null: such clients are refused. `writes` becomes
-    // true before an open for writing, and false once its close has failed. A server that stops cuts off other
-    // sessions.
+    // server process. `key` is shared with clients on other machines; null: such clients are refused. A server that
+    // stops cuts off the sessions that do not write (`use`).
     Session(ServedFiles* files, CachedFiles* cached, std::uint64_t epoch, const Report& report,
-            const wire::SealKey* key, std::atomic<bool>& writes) noexcept
-        : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), writes_(writes) {}
+            const wire::SealKey* key, SessionUse& use) noexcept
+        : files_(files), cached_files_(cached), epoch_(epoch), report_(report), key_(key), use_(use) {}
 
     // Serves until the client closes its file or is gone. The file is then at its last commit.
     void run(wire::Connection& connection);
@@ -41,7 +46,7 @@ class Session {
     const std::uint64_t epoch_;
     const Report& report_;
     const wire::SealKey* const key_;
-    std::atomic<bool>& writes_;
+    SessionUse& use_;
 };
 
 }   // namespace forebay::server

@@ -128,8 +128,9 @@ class GroupCommits final : public CommitPolicy {
     Status state(group::Statement& statement) REQUIRES(stating_) EXCLUDES(file_.mutex());
     Status state_release(group::Statement& plan, bool& target_synced) EXCLUDES(stating_, file_.mutex());
 
-    Mutex stating_;             // a statement is being made; after the writer's lock, before the file's
-    group::Statement stated_;   // the last one; changed under `stating_` and the file's lock
+    Mutex stating_;   // a statement is being made; after the writer's lock, before the file's
+    // The last one; changed under `stating_` and the file's lock. Without a log in it, none was made.
+    group::Statement stated_;
 };
 
 }   // namespace forebay::stage

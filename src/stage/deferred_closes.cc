@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <span>
 #include <system_error>
@@ -34,6 +35,17 @@ std::string claim_name(const Options& options, const io::Identity& identity) {
 
 std::string claims_folder(const Options& options) {
     return fmt::format("{}/{}/{}", options.nls, area::staging_folder(), area::kClosingFolder);
+}
+
+// Another process does not come to the end of its close. Returns ok if it has done so by now.
+Status refuse_closing(const std::string& folder, const std::string& name, std::uint64_t patience) {
+    const auto claimed = io::Claim::make(folder, name);
+    if (claimed || claimed.status().sys_errno() != EBUSY) return claimed.status();
+    return {Code::kUnavailable,
+            fmt::format("{} has closed the file, and has written nothing to any file for {} seconds: bytes of it are "
+                        "still in the staging log. Open it again once that process has ended",
+                        claimed.status().message(), patience),
+            Leftovers::kUnsettled};
 }
 
 }   // namespace
@@ -249,16 +261,27 @@ void DeferredCloses::await_own(const io::Identity& identity, Before before) {
         close->begun ? changed_.wait(mutex_) : end_under_way(close, before);
 }
 
-// A working process gives its claim up in the end: it has patience with its target. An ending one may hang.
+// A process at work gives its claim up in the end. This call has the patience that the process has with its targets. A
+// process may be stopped, or have more patience than this one.
 Status DeferredCloses::await_others(const io::Identity& identity) {
     if (!area_.registers()) return Status::ok();
     const std::string folder = claims_folder(context_.options()), name = claim_name(context_.options(), identity);
     const auto held = io::Claim::is_held(folder, name);
     if (!held || !held.value()) return held.status();
     constexpr std::uint64_t kTurnSeconds = 3600;
-    const std::chrono::seconds turn(context_.options().patience == 0 ? kTurnSeconds : context_.options().patience);
-    while (!io::ProcessLock::await_end(folder, name, turn))
-        FOREBAY_TRY(leftovers_.await_settled({identity, "a file that is being closed", true}).status());
+    const std::uint64_t patience = context_.options().patience;
+    const std::chrono::seconds turn(patience == 0 ? kTurnSeconds : patience);
+    const Leftovers::OpenedFile file{identity, "a file that is being closed", true};
+    std::uint64_t written = leftovers_.written_by_others(identity);
+    while (!io::ProcessLock::await_end(folder, name, turn)) {
+        if (patience == 0) {
+            FOREBAY_TRY(leftovers_.await_settled(file).status());
+            continue;
+        }
+        FOREBAY_TRY(leftovers_.refuse_unsettled(file));
+        const std::uint64_t before = std::exchange(written, leftovers_.written_by_others(identity));
+        if (written == before) return refuse_closing(folder, name, patience);
+    }
     return Status::ok();
 }
 

@@ -49,6 +49,12 @@ void ForwardedWriting::withhold(const Status& why) noexcept {
     withheld_ = copy_of(why, "a write failed");
 }
 
+void ForwardedWriting::withhold_at_end(const Status& why) noexcept {
+    if (!writer_.try_lock()) return;
+    const LockGuard writer(writer_, kLocked);
+    withheld_ = copy_of(why, "a write failed");
+}
+
 bool ForwardedWriting::sync_due() const noexcept {
     return file_.context.options().durability == Durability::kNode && file_.outflow.state.facts.unsynced();
 }

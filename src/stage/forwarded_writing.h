@@ -36,6 +36,8 @@ class ForwardedWriting final : public Writing {
     // While `why` is a failure, commits, `step_aside` and the close fail with it, and the server commits nothing. Ok
     // takes that back. See Lifecycle::withhold.
     void withhold(const Status& why) noexcept;
+    // As `withhold`, before `finish_unclosed`. Does not wait: does nothing while a thread of the program is in a call.
+    void withhold_at_end(const Status& why) noexcept;
     // Makes all earlier writes one consistent state (H5Fflush). With option flush=drain, also drains.
     Status commit();
     // Returns when all written bytes are in the file, committed or not.

@@ -165,8 +165,10 @@ Status GroupCommits::state_release(group::Statement& plan, bool& target_synced) 
     const LockGuard stating(stating_);
     FOREBAY_TRY(file_.sync_target());
     target_synced = true;
-    // Records behind the last commit do not count, so they need not be on the devices.
-    for (std::size_t i = 0; i < plan.logs.size(); ++i) plan.logs[i].end = stated_.logs[i].end;
+    // Records behind the last commit do not count, so they need not be on the devices. While no statement was made, as
+    // the first one failed, no record counts.
+    for (std::size_t i = 0; i < plan.logs.size(); ++i)
+        plan.logs[i].end = i < stated_.logs.size() ? stated_.logs[i].end : 0;
     plan.commit_sequence = stated_.commit_sequence;
     plan.committed_size = stated_.committed_size;
     plan.commit_time_ns = stated_.commit_time_ns;

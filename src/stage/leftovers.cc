@@ -61,14 +61,23 @@ bool Leftovers::may_be_staged(const io::Identity& identity, const std::string& p
     return found_.may_be_staged(identity, path);
 }
 
+std::uint64_t Leftovers::written_by_others(const io::Identity& identity) {
+    const LockGuard looking(looking_);
+    return found_.written_by_others(identity);
+}
+
 std::uint64_t Leftovers::listings() {
     const LockGuard looking(looking_);
     return found_.listings();
 }
 
-// Other threads of this process may look while one waits.
 Result<std::string> Leftovers::await_settled(const OpenedFile& file) {
     const std::uint64_t patience_ns = drain::patience_ns(context_.options());
+    return await_settled(file, patience_ns == 0 ? kForEverNs : patience_ns);
+}
+
+// Other threads of this process may look while one waits.
+Result<std::string> Leftovers::await_settled(const OpenedFile& file, std::uint64_t patience_ns) {
     WaitClock& clock = context_.progress().clock();
     const std::uint64_t begin_ns = clock.now_ns();
     const auto self = area::identify_this_process();
@@ -80,7 +89,7 @@ Result<std::string> Leftovers::await_settled(const OpenedFile& file) {
         if (!looked) return looked.status().with_context(file.path);
         if (!looked.value()) return std::string();
         const Unsettled& found = *looked.value();
-        std::uint64_t at_most_ns = patience_ns == 0 ? kForEverNs : patience_ns;
+        std::uint64_t at_most_ns = patience_ns;
         if (found.why == Why::kUntold) at_most_ns = std::min(at_most_ns, kMayBeEndingNs);
         // An engine of this process that was given up ends; another process keeps what it has left as long as it lives.
         if (found.why == Why::kLeft && !(self && found.process == self.value())) at_most_ns = 0;

@@ -57,12 +57,17 @@ class Leftovers {
 
     // Waits, within option patience, until no process may write the file; else kUnsettled. Returns as recover_opened.
     [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
+    // Returns kUnsettled at once if a process may write the file that is not at work: it is ending, or has given up.
+    [[nodiscard]] Status refuse_unsettled(const OpenedFile& file) { return await_settled(file, 0).status(); }
+    // See recover::Leftovers.
+    [[nodiscard]] std::uint64_t written_by_others(const io::Identity& identity);
     // A process of this node, dead or alive, may have bytes of this file, or of one of this name, that are not in it.
     [[nodiscard]] bool may_be_staged(const io::Identity& identity, const std::string& path);
     // For tests: how often the areas were listed.
     [[nodiscard]] std::uint64_t listings();
 
   private:
+    [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file, std::uint64_t patience_ns);
     [[nodiscard]] bool looks() const noexcept { return context_.options().stage && !context_.inherited(); }
     Result<std::string> recover_file(const OpenedFile& opened, const log::Birth& born) REQUIRES(looking_);
     // Stranded: a log names this path, but a file with another identity.

@@ -65,7 +65,7 @@ class StagingServer : public testing::Test {
         if (server_ == nullptr) return;
         EXPECT_EQ(::write(wake_[1], "", 1), 1);
         thread_.join();
-        server_->await_sessions();
+        EXPECT_TRUE(server_->await_sessions());
         server_.reset();
     }
 

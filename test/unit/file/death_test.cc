@@ -111,5 +111,34 @@ TEST_F(Death, of_the_drainer_is_told_to_whoever_commits_or_closes) {
     EXPECT_EQ(ends[2], 0);
 }
 
+// The failed write may have been one of HDF5's own metadata, without which the newer state cannot be read.
+TEST_F(Death, without_a_close_leaves_the_last_commit_after_a_failed_write_of_metadata_on_any_rank) {
+    const auto older = bytes_of(3000, 1), newer = bytes_of(3000, 2);
+    for (const int whose : {-1, 0, 1}) {
+        SCOPED_TRACE(whose);
+        const Scratch scratch;
+        ForkedTeam processes;
+        const auto ends = processes.run(3, [&](std::shared_ptr<file::Team> team) {
+            const auto at = static_cast<std::uint64_t>(team->rank()) * 1000;
+            // Not destroyed, as at the end of a program.
+            auto& member = *new TeamMember(team, scratch, test::small_options());
+            ASSERT_TRUE(member.opened()) << member.opened().message();
+            ASSERT_TRUE(member.write(at, io::Bytes(older).subspan(at, 1000), ByteClass::kMetadata));
+            ASSERT_TRUE(member.file().commit());
+            ASSERT_TRUE(member.write(at, io::Bytes(newer).subspan(at, 1000), ByteClass::kMetadata));
+            if (team->rank() == whose) member.file().withhold(Status::from_errno(EIO, "write the metadata"));
+            ASSERT_TRUE(member.file().meet());
+            member.file().finish_unclosed();
+            const auto left = member.engine().end_of_process();
+            EXPECT_EQ(left.size(), whose < 0 ? 0u : 1u) << testing::PrintToString(left);
+        });
+        EXPECT_EQ(ends, std::vector<int>(3, 0));
+        EXPECT_TRUE(same(scratch.contents(), whose < 0 ? newer : older));
+        EXPECT_EQ(scratch.left().empty(), whose < 0) << "the logs";
+        if (whose < 0) continue;
+        EXPECT_TRUE(same(scratch.recovered(), older));
+    }
+}
+
 }   // namespace
 }   // namespace forebay

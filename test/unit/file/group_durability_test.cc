@@ -231,6 +231,64 @@ TEST(GroupDurability, a_sync_of_the_target_that_is_given_up_releases_nothing) {
     (void)node.close();
 }
 
+// The first statement fails the open of the file. Until the file is closed, other files may still ask it for room.
+TEST(GroupDurability, without_a_first_statement_gives_room_and_promises_nothing) {
+    const auto faults = std::make_shared<io::FaultPlan>();
+    LoadedOptions loaded = test::tiny_options();
+    loaded.options.durability = Durability::kNode;
+    const auto before = bytes_of(500, 9);
+    std::size_t engine = 0;
+    Participants node(2, loaded, nullptr, before, false,
+                      {[&](std::unique_ptr<io::Directory> area) {
+                           return engine++ == 0 ? io::make_fault_directory(std::move(area), faults) : std::move(area);
+                       },
+                       {}});
+    faults->fail(io::Operation::kSync, 1, 1, EIO);
+    EXPECT_EQ(node.file(0).membership().begin_statements().sys_errno(), EIO);
+    test::PlainBytes now{before};
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        const auto bytes = bytes_of(4000, i);
+        ASSERT_TRUE(node.write(0, 1000 + 4000 * i, bytes)) << i;
+        now.write(1000 + 4000 * i, bytes);
+    }
+    EXPECT_GT(node.group(0).log().released(), 0u);
+    EXPECT_TRUE(same(node.recovered(), before)) << "nothing was committed";
+    EXPECT_EQ(node.close().sys_errno(), EIO);
+    EXPECT_TRUE(same(node.target().contents(), now.content));
+}
+
+// The file is complete. But the log may come back after a loss of power, so its board has to stay.
+TEST(GroupDurability, a_log_that_one_rank_cannot_give_back_durably_fails_the_close_of_all) {
+    test::Scratch scratch;
+    const auto faults = std::make_shared<io::FaultPlan>();
+    test::ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
+        const bool faulty = team->rank() == 1;
+        test::TeamMember member(team, scratch,
+                                stage::Engine::create(options(Durability::kNode),
+                                                      [plain = scratch.opener(), faulty,
+                                                       faults]() -> Result<std::unique_ptr<io::Directory>> {
+                                                          auto area = plain();
+                                                          if (!area || !faulty) return area;
+                                                          return io::make_fault_directory(std::move(area).value(),
+                                                                                          faults);
+                                                      }));
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        ASSERT_TRUE(member.write(static_cast<std::uint64_t>(team->rank()) * 1000, bytes_of(1000, 1)));
+        ASSERT_TRUE(member.file().commit());
+        if (faulty) faults->fail(io::Operation::kSync, 1, UINT64_MAX, EIO);
+        const Status closed = member.close();
+        EXPECT_EQ(closed.sys_errno(), EIO) << closed.message();
+        EXPECT_THAT(closed.message(), HasSubstr("give back the log of " + scratch.target()));
+        EXPECT_EQ(closed.message().find("rank 1") != std::string::npos, !faulty) << closed.message();
+        ASSERT_TRUE(team->barrier());
+        EXPECT_EQ(member.engine().area().directory()->open_file(group::board_name(1), io::OpenMode::kRead).is_ok(),
+                  team->rank() == 0);
+        ASSERT_TRUE(team->barrier());
+    });
+    EXPECT_GT(faults->fired(), 0u);
+    EXPECT_EQ(scratch.contents().size(), 3000u);
+}
+
 TEST(GroupDurability, holds_only_if_all_ranks_of_one_node_want_it_and_rank_0_says_so_once) {
     enum class Case { kAll, kSome, kSeveralNodes };
     for (const Case given : {Case::kAll, Case::kSome, Case::kSeveralNodes}) {

@@ -173,6 +173,32 @@ TEST_F(Ending, the_file_stays_locked_while_the_server_writes_on_for_a_client_tha
     }
 }
 
+// The written files are closed. A read of one of them hangs, and its client is cut off.
+TEST_F(Ending, a_server_that_ends_leaves_a_reader_whose_read_hangs_for_longer_than_its_patience) {
+    start();
+    const std::string path = make_file("file");
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    ASSERT_TRUE(file.value()->write_at(0, committed_) && file.value()->commit() && file.value()->drain());
+    auto reader = open_to_read(path);
+    ASSERT_TRUE(reader) << reader.status().message();
+    ASSERT_TRUE(file.value()->close());
+    plan_->hang(Operation::kRead);
+    Content got(1000);
+    Status read;
+    std::jthread reading = start_background_thread([&] { read = reader.value()->read_at(0, got).status(); });
+    ASSERT_TRUE(plan_->await_hanging());
+    EXPECT_EQ(::write(wake_[1], "", 1), 1);
+    thread_.join();
+    impatient_ = true;
+    EXPECT_FALSE(server_->await_sessions());
+    reading.join();
+    EXPECT_FALSE(read);
+    plan_->let_go();
+    EXPECT_TRUE(server_->await_sessions()) << "the read has returned";
+    server_.reset();
+}
+
 // Its descriptor and that of the server are one open file, with one lock.
 TEST_F(Ending, a_close_ends_the_lock_before_anybody_is_told_that_nobody_writes_the_file) {
     start();
