@@ -23,6 +23,8 @@ constexpr std::uint64_t kLookEvery = 64 << 20;             // bytes taken betwee
 constexpr std::uint64_t kDevicesTextMax = 256 << 10;
 // One of many processes that start together counts the cache. Others ignore one that was killed after this time.
 constexpr std::uint64_t kCountMaxNs = 10'000'000'000;
+// At most so many opens come between two counts, also if the account is damaged.
+constexpr std::uint64_t kOpensApartMax = 1024;
 
 Status no_account(const io::Directory& folder) {
     return {Code::kCorrupt, fmt::format("{}/{} is no account of a read cache", folder.name(), kAccountFile)};
@@ -33,7 +35,7 @@ Status no_account(const io::Directory& folder) {
 // docs/cache-format.md.
 struct Device::Book {
     std::uint64_t magic;
-    std::atomic<std::uint64_t> stored_bytes, capacity_bytes, counting_ns;
+    std::atomic<std::uint64_t> stored_bytes, capacity_bytes, counting_ns, opens, replicas;
 };
 
 Result<AccountView> read_account(io::Directory& folder) {
@@ -109,7 +111,17 @@ bool Device::begin_count(std::uint64_t now_ns) noexcept {
     return book_->counting_ns.compare_exchange_strong(begun_ns, now_ns);
 }
 
-void Device::end_count() noexcept { book_->counting_ns.store(0); }
+bool Device::count_is_due() noexcept {
+    const std::uint64_t opens = book_->opens.fetch_add(1) + 1;
+    return opens >= std::min(book_->replicas.load() / kLooksPerOpen, kOpensApartMax);
+}
+
+// A process that is killed before leaves the count due.
+void Device::end_count(std::uint64_t replicas) noexcept {
+    book_->replicas.store(replicas);
+    book_->opens.store(0);
+    book_->counting_ns.store(0);
+}
 
 namespace {
 

@@ -26,6 +26,8 @@ struct DeviceLimits {
 struct AccountView {
     std::uint64_t stored_bytes = 0, capacity_bytes = 0;   // capacity: of the process that opened it last; 0: unknown
 };
+// An open of a cache of more replicas than twice this looks at so many on average (Device::count_is_due).
+inline constexpr std::uint64_t kLooksPerOpen = 32;
 // Reads the account in `folder`. kNotFound: there is none. Changes nothing.
 [[nodiscard]] Result<AccountView> read_account(io::Directory& folder);
 
@@ -46,9 +48,13 @@ class Device {
     }
     // Sets the stored bytes to `counted` if they still are `stored`.
     void set_stored(std::uint64_t stored, std::uint64_t counted) noexcept;
+    // Notes an open of the cache. Returns true if it should look at all replicas. The more there were, the more opens
+    // come in between.
+    [[nodiscard]] bool count_is_due() noexcept;
     // Claims the recount of all stored bytes, until `end_count` or for ten seconds. False: another process has it.
     [[nodiscard]] bool begin_count(std::uint64_t now_ns) noexcept;
-    void end_count() noexcept;
+    // `replicas`: how many it looked at.
+    void end_count(std::uint64_t replicas) noexcept;
 
   private:
     struct Book;                                                         // the account's shared bytes

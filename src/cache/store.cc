@@ -108,15 +108,16 @@ Result<std::shared_ptr<Store>> Store::open(StoreSetup setup) {
     return store;
 }
 
-// Without the lock. If other processes change the account meanwhile, their change stays.
+// Without the lock. If other processes change the account meanwhile, their change stays. A later open finds what
+// this one leaves: leftovers and lost bytes only take room.
 void Store::count_anew() {
-    if (!devices_[0]->begin_count(setup_.now_ns != nullptr ? setup_.now_ns() : 1)) return;
-    count_all();
-    devices_[0]->end_count();
+    if (!devices_[0]->count_is_due() || !devices_[0]->begin_count(setup_.now_ns != nullptr ? setup_.now_ns() : 1))
+        return;
+    devices_[0]->end_count(count_all());
 }
 
-// Every process that opens the cache does this, so a replica costs few calls, and is looked at once if all stay.
-void Store::count_all() {
+// Looks at a replica once if all stay. Returns their number.
+std::size_t Store::count_all() {
     std::array<std::uint64_t, kDevicesMax> stored{}, counted{};
     const auto note_stored = [&] {
         for (std::uint32_t device = 0; device < kDevicesMax; ++device)
@@ -126,17 +127,18 @@ void Store::count_all() {
     std::vector<ReplicaView> views = list_replicas(*setup_.folder, Paths::kLeftOut);
     const bool removed = remove_unneeded(views);
     remove_leftover_parts(views);
-    if (std::ranges::any_of(views, &ReplicaView::in_use)) return;
+    if (std::ranges::any_of(views, &ReplicaView::in_use)) return views.size();
     if (removed) {
         note_stored();
         views = list_replicas(*setup_.folder, Paths::kLeftOut);
     }
     for (const ReplicaView& view : views) {
-        if (view.in_use) return;
+        if (view.in_use) return views.size();
         for (std::uint32_t device = 0; device < kDevicesMax; ++device) counted[device] += view.bytes_on(device);
     }
     for (std::uint32_t device = 0; device < kDevicesMax; ++device)
         if (devices_[device] != nullptr) devices_[device]->set_stored(stored[device], counted[device]);
+    return views.size();
 }
 
 // Removes leftovers, and replicas that are too many. Returns true if it removed any.

@@ -2,7 +2,7 @@
 // their accounts, and eviction.
 // The store gets only these folders, so it cannot touch a write log. Capacity counts the bytes of blocks and presence
 // maps over all files and processes. At the limit it removes unused, unpinned replicas in the order of the policy. A
-// temporal replica goes with its last user, after a crash at the next open of the store (docs/read-cache.md, "What
+// temporal replica goes with its last user, after a crash at a later open of the store (docs/read-cache.md, "What
 // stays"). Thread-safe. Blocks on metadata of the staging area, and for a bounded time on the folder's lock.
 #pragma once
 
@@ -58,8 +58,9 @@ struct StoreSetup {
 
 class Store final : public std::enable_shared_from_this<Store> {
   public:
-    // If no other process uses the cache, counts the account anew, which regains bytes that killed processes took and
-    // did not store. Errors: of the staging area; kCorrupt: the file is no account.
+    // Some opens look at all replicas (Device::count_is_due): they remove leftovers and, if no other process uses the
+    // cache, count the account anew. That regains bytes that killed processes took and did not store. Errors: of the
+    // staging area; kCorrupt: the file is no account.
     [[nodiscard]] static Result<std::shared_ptr<Store>> open(StoreSetup setup);
     ~Store();
 
@@ -98,7 +99,7 @@ class Store final : public std::enable_shared_from_this<Store> {
     Status open_devices();
     void add_device(std::uint32_t number, std::unique_ptr<io::Directory> folder, DeviceLimits limits);
     void count_anew();
-    void count_all();
+    std::size_t count_all();
     [[nodiscard]] bool remove_unneeded(std::vector<ReplicaView>& views);
     void remove_leftover_parts(const std::vector<ReplicaView>& views);
     [[nodiscard]] bool is_leftover_part(const std::string& name, std::uint64_t made_ns);

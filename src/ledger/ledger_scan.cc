@@ -14,6 +14,7 @@
 #include "io/claim.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
+#include "ledger/leftover.h"
 #include "log/scan.h"
 #include "undo/undo_format.h"
 
@@ -52,16 +53,17 @@ bool is_taken_over(const std::string& directory) {
     return !held || held.value();
 }
 
-// Visits the slots by number until `visit`, a Result<bool>, returns false. Reads several at a time: a process may have
-// many files open, and each open in another process asks for all of them. A writer takes the first free slot, so a slot
-// that was never used ends the search.
+// Visits the slots by number until `visit`, a Result<bool>, returns false. Reads as many again as before with each
+// call: a process may have many files open, and each open in another process asks for all of them. A writer takes the
+// first free slot, so a slot that was never used ends the search.
 template <class Visit>
 Status visit_slots(io::File& file, std::size_t count, Visit&& visit) {
-    constexpr std::size_t kAtATime = 4;
-    for (std::size_t first = 0; first < count; first += kAtATime) {
-        std::array<LedgerSlot, kAtATime> some{};
-        const std::span slots = std::span(some).first(std::min(kAtATime, count - first));
-        FOREBAY_TRY(read_whole(file, sizeof(LedgerHeader) + first * sizeof(LedgerSlot), std::as_writable_bytes(slots)));
+    constexpr std::size_t kFirst = 4;
+    std::vector<LedgerSlot> slots;
+    for (std::size_t first = 0; first < count; first += slots.size()) {
+        slots = std::vector<LedgerSlot>(std::min(std::max(first, kFirst), count - first));
+        FOREBAY_TRY(read_whole(file, sizeof(LedgerHeader) + first * sizeof(LedgerSlot),
+                               std::as_writable_bytes(std::span(slots))));
         for (std::size_t i = 0; i < slots.size(); ++i) {
             const Result<bool> on = visit(first + i, slots[i]);
             FOREBAY_TRY(on.status());
@@ -290,37 +292,39 @@ std::string to_json(const FileCounters& counters) {
     return line + "]}";
 }
 
+void remove_leftover(io::Directory& area, const std::string& name) {
+    const Result<area::ProcessIdentity> self = area::identify_this_process();
+    auto directory = area.open_directory(name);
+    if (!self || !directory) return;
+    const Result<ProcessView> view = read_ledger(*directory.value(), self);
+    if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) return;
+    // Any other file concerns the logs or the undo journals of others, which recovery handles.
+    const auto files = directory.value()->list();
+    if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) {
+            return file != "log" && file != "ledger" && file != area::kAliveFile;
+        }))
+        return;
+    // A ledger is a hint, and may be older than the log: after a power loss, or if its page was not written.
+    if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
+        const auto logs = log::scan(*pool.value());
+        if (!logs || !logs.value().empty()) return;
+    } else if (pool.status().code() != Code::kNotFound) {
+        return;
+    }
+    // The next process retries a failed removal.
+    const auto ended = directory.value()->keep_free(std::string(area::kAliveFile));
+    if (!ended) return;
+    (void)directory.value()->remove_file("log");
+    (void)directory.value()->remove_file("ledger");
+    (void)directory.value()->remove_file(std::string(area::kAliveFile));
+    (void)area.remove_directory(name);
+}
+
 void remove_leftovers(io::Directory& area) {
     const Result<std::vector<std::string>> names = area.list();
-    const Result<area::ProcessIdentity> self = area::identify_this_process();
-    if (!names || !self) return;
-    for (const std::string& name : names.value()) {
-        if (name.empty() || !area::owner_of_directory(name)) continue;
-        auto directory = area.open_directory(name);
-        if (!directory) continue;
-        const Result<ProcessView> view = read_ledger(*directory.value(), self);
-        if (!view || view.value().alive || !view.value().files.empty() || view.value().files_without_slot > 0) continue;
-        // Any other file concerns the logs or the undo journals of others, which recovery handles.
-        const auto files = directory.value()->list();
-        if (!files || std::any_of(files.value().begin(), files.value().end(), [](const std::string& file) {
-                return file != "log" && file != "ledger" && file != area::kAliveFile;
-            }))
-            continue;
-        // A ledger is a hint, and may be older than the log: after a power loss, or if its page was not written.
-        if (auto pool = directory.value()->open_file("log", io::OpenMode::kRead)) {
-            const auto logs = log::scan(*pool.value());
-            if (!logs || !logs.value().empty()) continue;
-        } else if (pool.status().code() != Code::kNotFound) {
-            continue;
-        }
-        // The next process retries a failed removal.
-        const auto ended = directory.value()->keep_free(std::string(area::kAliveFile));
-        if (!ended) continue;
-        (void)directory.value()->remove_file("log");
-        (void)directory.value()->remove_file("ledger");
-        (void)directory.value()->remove_file(std::string(area::kAliveFile));
-        (void)area.remove_directory(name);
-    }
+    if (!names) return;
+    for (const std::string& name : names.value())
+        if (area::owner_of_directory(name)) remove_leftover(area, name);
 }
 
 LedgerScan scan_ledgers(io::Directory& area) {

@@ -387,6 +387,88 @@ TEST_F(StoreTest, an_open_of_the_cache_makes_four_calls_for_each_replica) {
     EXPECT_FALSE(opened_with(3 * kReplicas)) << "the calls are counted";
 }
 
+// The account of the first device, as all processes map it.
+class MappedAccount {
+  public:
+    explicit MappedAccount(io::Directory& area)
+        : map_(std::move(area.open_directory("cache")
+                             .value()
+                             ->open_file("account", io::OpenMode::kReadWrite)
+                             .value()
+                             ->map(0, 4096))
+                   .value()) {}
+    std::uint64_t& operator[](std::size_t word) const {
+        return reinterpret_cast<std::uint64_t*>(map_->bytes().data())[word];
+    }
+
+  private:
+    std::unique_ptr<io::Mapping> map_;
+};
+
+TEST_F(StoreTest, an_open_of_the_cache_looks_at_few_of_many_replicas_on_average) {
+    constexpr std::uint64_t kReplicas = 320, kTurns = 2, kOpens = kTurns * kReplicas / kLooksPerOpen, kCallsElse = 40;
+    {
+        const auto store = open(1000 * kUnitBytes);
+        for (std::uint64_t inode = 1; inode <= kReplicas; ++inode) ASSERT_TRUE(fill(*store, file(inode), 1));
+    }
+    (void)open(1000 * kUnitBytes);   // counts
+    const auto faults = std::make_shared<io::FaultPlan>();
+    faults->fail_any(kTurns * 4 * kReplicas + kOpens * kCallsElse + 1, 1, EIO);
+    for (std::uint64_t i = 0; i < kOpens; ++i)
+        (void)Store::open({.folder = io::make_fault_directory(area_->open_directory("cache").value(), faults),
+                           .capacity_bytes = 1000 * kUnitBytes,
+                           .now_ns = ticking});
+    EXPECT_EQ(faults->fired(), 0u);
+}
+
+TEST_F(StoreTest, what_processes_have_left_in_a_cache_of_many_replicas_goes_after_some_opens) {
+    constexpr std::uint64_t kReplicas = 320;
+    {
+        const auto store = open(1000 * kUnitBytes);
+        for (std::uint64_t inode = 1; inode <= kReplicas; ++inode) ASSERT_TRUE(fill(*store, file(inode), 1));
+    }
+    (void)open(1000 * kUnitBytes);   // counts
+    const std::uint64_t right = open(1000 * kUnitBytes)->stored_bytes();
+    {
+        // A temporal replica whose last user was killed, as were others that had taken room.
+        const auto folder = area_->open_directory("cache").value()->open_directory("7-1").value();
+        const auto map = folder->open_file("presence", io::OpenMode::kReadWrite).value()->map(0, 4096).value();
+        reinterpret_cast<PresenceHeader*>(map->bytes().data())->flags = 0;
+        MappedAccount(*area_)[1] += 7 * kUnitBytes;
+    }
+    std::uint64_t opens = 0;
+    while (area_->open_directory("cache").value()->open_directory("7-1")) {
+        (void)open(1000 * kUnitBytes);
+        ASSERT_LE(++opens, kReplicas / kLooksPerOpen);
+    }
+    EXPECT_GT(opens, 1u) << "not every open looks";
+    EXPECT_EQ(open(1000 * kUnitBytes)->stored_bytes(), right - kUnitBytes - kMapBytes);
+}
+
+TEST_F(StoreTest, a_count_that_another_process_did_not_finish_is_made_up_for) {
+    ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(1), 3));
+    const MappedAccount account(*area_);
+    account[1] += kUnitBytes;
+    account[4] = 9;           // opens since the last count
+    account[5] = 320;         // replicas at that
+    account[3] = ticking();   // another process has just begun
+    EXPECT_EQ(open(100 * kUnitBytes)->stored_bytes(), 4 * kUnitBytes + kMapBytes);
+    account[3] = 0;   // it was killed, and time has passed
+    EXPECT_EQ(open(100 * kUnitBytes)->stored_bytes(), 3 * kUnitBytes + kMapBytes);
+    EXPECT_EQ(account[4], 0u);
+    EXPECT_EQ(account[5], 1u);
+}
+
+TEST_F(StoreTest, a_damaged_account_puts_the_count_off_and_not_for_ever) {
+    ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(1), 3));
+    const MappedAccount account(*area_);
+    account[1] += kUnitBytes;
+    account[5] = ~std::uint64_t{0};
+    int opens = 0;
+    while (open(100 * kUnitBytes)->stored_bytes() != 3 * kUnitBytes + kMapBytes) ASSERT_LE(++opens, 2000);
+    EXPECT_GT(opens, 100);
+}
+
 TEST_F(StoreTest, a_map_cannot_tell_of_more_than_it_holds) {
     ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(1), 1));
     const auto cache = area_->open_directory("cache").value();
@@ -470,12 +552,7 @@ TEST_F(StoreTest, nothing_is_removed_for_what_cannot_fit) {
 
 TEST_F(StoreTest, of_processes_that_start_together_one_counts) {
     ASSERT_TRUE(fill(*open(100 * kUnitBytes), file(1), 3));
-    const auto account = [&] {
-        const auto cache = area_->open_directory("cache").value();
-        return cache->open_file("account", io::OpenMode::kReadWrite).value()->map(0, 4096).value();
-    };
-    const auto map = account();
-    auto* const words = reinterpret_cast<std::uint64_t*>(map->bytes().data());
+    const MappedAccount words(*area_);
     words[1] += kUnitBytes;   // a process that was killed had taken this
     words[3] = ticking();     // another one has just begun to count
     EXPECT_EQ(open(100 * kUnitBytes)->stored_bytes(), 4 * kUnitBytes + kMapBytes);

@@ -71,13 +71,14 @@ TEST_F(LedgerWriterTest, how_a_file_is_used_is_found_by_its_identity_or_by_its_p
 }
 
 // Each open of a file asks that of every living process.
-TEST_F(LedgerWriterTest, the_use_of_a_file_takes_one_read_for_four_open_files) {
+TEST_F(LedgerWriterTest, the_use_of_a_file_takes_few_reads_however_many_files_are_open) {
     ASSERT_TRUE(publish());
     for (std::size_t i = 0; i <= kLedgerSlots; ++i)
         EXPECT_EQ(writer_.take_slot("/a", 1, 1000 + i) != nullptr, i < kLedgerSlots);
     const auto reads = std::make_shared<io::FaultPlan>();
     const auto counting = io::make_fault_directory(std::move(directory_), reads);
-    reads->fail(io::Operation::kRead, 1 + kLedgerSlots / 4 + 1, 1, EIO);
+    constexpr std::uint64_t kReads = 1 + 7;   // the header; then 4, 4, 8, 16, 32, 64 and 128 slots
+    reads->fail(io::Operation::kRead, kReads + 1, 1, EIO);
     EXPECT_EQ(file_use(*counting, {1, 7}).status().code(), Code::kUnavailable) << "it may have no slot";
     EXPECT_EQ(reads->fired(), 0u);
     EXPECT_EQ(file_use(*counting, {1, 1000 + kLedgerSlots - 1}).status().sys_errno(), EIO) << "the reads are counted";
