@@ -143,6 +143,7 @@ Status Lifecycle::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(withheld("drain"));
     FOREBAY_TRY(log_.drain_and_release());
     const LockGuard lock(file_.mutex());
+    FOREBAY_TRY(file_.log->ever_lost());   // the drained bytes may be wrong
     return log_.stop_staging();
 }
 
