@@ -134,12 +134,17 @@ std::uint64_t Lifecycle::log_mount() {
 Status Lifecycle::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(file_.refuse_if_inherited("step aside for"));
     const LockGuard writer(file_.writer);
-    file_.count_aside(reason);
-    log_.give_back_first_segment();
+    bool staged = false;
     {
         const LockGuard lock(file_.mutex());
-        if (file_.mode != FileMode::kStaged) return Status::ok();
+        staged = file_.mode == FileMode::kStaged;
+        if (staged && file_.group)
+            return {Code::kUnsupported,
+                    "stop staging " + file_.name.path + ": other processes write it too, and would not know"};
     }
+    file_.count_aside(reason);
+    log_.give_back_first_segment();
+    if (!staged) return Status::ok();
     FOREBAY_TRY(withheld("drain"));
     FOREBAY_TRY(log_.drain_and_release());
     const LockGuard lock(file_.mutex());
