@@ -216,7 +216,9 @@ void Grouped::finish_unclosed() noexcept {
 
 Status Grouped::follow_unclosed() {
     group_->ending().publish(group::Ending::Phase::kWritten);
-    const Status finished = group_->ending().wait_until_finished(kOthersMax);
+    Status finished = group_->ending().wait_until_finished(kOthersMax);
+    // No close reports a loss, and the end of a process tells of a log that stays.
+    if (finished) finished = state_.file->membership().own_log_lost();
     FOREBAY_TRY(state_.file->membership().finish_followed(finished));
     group_->ending().publish(group::Ending::Phase::kLogGivenBack);
     return Status::ok();

@@ -189,7 +189,7 @@ Status Lifecycle::finish_unclosed() {
         const LockGuard lock(file_.mutex());
         if (file_.mode == FileMode::kFailed)
             return withheld_.is_ok() ? file_.outflow.state.failures.error() : withheld_;
-        if (file_.mode == FileMode::kPassive) return Status::ok();
+        if (file_.mode == FileMode::kPassive) return withheld_;   // a failure of the members' end
         if (file_.group)
             return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }

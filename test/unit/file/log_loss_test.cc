@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/fault_file.h"
+#include "support/forked_team.h"
 #include "support/losing_log.h"
 #include "support/team_files.h"
 #include "support/thread_team.h"
@@ -155,6 +156,89 @@ TEST(SteppingAside, of_one_member_alone_is_refused) {
     ASSERT_TRUE(node.write(1, 0, bytes_of(5000, 1)));
     EXPECT_TRUE(node.close());
     EXPECT_TRUE(same(node.target().contents(), bytes_of(5000, 1)));
+}
+
+// ---- closes that do not wait ---------------------------------------------------------------------------
+
+// Three members close with close=deferred; the target's writes hang until all have returned. `loses_before`: the log of
+// rank 1 loses bytes before the close, else afterwards.
+void close_with_a_loss(bool loses_before) {
+    test::Scratch scratch;
+    const auto plan = std::make_shared<FaultPlan>();
+    plan->hang(Operation::kWrite);
+    ThreadTeam::run(3, [&](std::shared_ptr<file::Team> team) {
+        const auto rank = static_cast<std::uint64_t>(team->rank());
+        const auto loss = std::make_shared<LogLoss>();
+        LoadedOptions options = test::small_options();
+        options.options.close = OnClose::kDeferred;
+        const std::shared_ptr<stage::Engine> engine = stage::Engine::create(options,
+                                                                            test::losing(scratch.opener(), loss));
+        test::TeamMember member(team, scratch, engine, O_RDWR, [&](std::unique_ptr<io::File> file) {
+            return io::make_fault_file(std::move(file), plan);
+        });
+        ASSERT_TRUE(member.opened()) << member.opened().message();
+        ASSERT_TRUE(member.write(rank * 50'000, bytes_of(50'000, rank)));
+        ASSERT_TRUE(member.file().meet());
+        if (loses_before && rank == 1) loss->lose();
+        if (loses_before) plan->let_go();
+        const auto closed = member.file().close([](stage::Ended) { return Status::ok(); });
+        EXPECT_EQ(closed.deferred, !loses_before);
+        EXPECT_EQ(closed.outcome.sys_errno(), loses_before ? EIO : 0) << closed.outcome.message();
+        ASSERT_TRUE(team->barrier());
+        if (!loses_before && rank == 1) loss->lose();
+        ASSERT_TRUE(team->barrier());
+        plan->let_go();
+        const Status ended = engine->closes().await_all();
+        EXPECT_EQ(ended.sys_errno(), !loses_before && rank == 1 ? EIO : 0) << "rank " << rank << ended.message();
+        ASSERT_TRUE(team->barrier());
+    });
+}
+
+TEST(LogLossOfADeferredClose, before_it_is_an_error_of_the_close_on_all) { close_with_a_loss(true); }
+TEST(LogLossOfADeferredClose, after_it_is_told_by_the_rank_whose_log_it_is) { close_with_a_loss(false); }
+
+// ---- a process that ends without a close ---------------------------------------------------------------
+
+// A rank writes and ends without a close. Returns how many files its process names at its end.
+std::uint64_t end_without_close(const std::shared_ptr<file::Team>& team, const test::Scratch& scratch, bool loses,
+                                bool on_several_nodes) {
+    const auto rank = static_cast<std::uint64_t>(team->rank());
+    const auto loss = std::make_shared<LogLoss>();
+    LoadedOptions options = test::small_options();
+    options.options.node = on_several_nodes && rank == 1 ? "other" : "one";
+    const std::shared_ptr<stage::Engine> engine = stage::Engine::create(options, test::losing(scratch.opener(), loss));
+    test::TeamMember member(team, scratch, engine);
+    EXPECT_TRUE(member.opened()) << member.opened().message();
+    if (!member.opened()) return UINT64_MAX;
+    EXPECT_TRUE(member.write(rank * 5000, bytes_of(5000, rank)));
+    EXPECT_TRUE(member.file().meet());
+    if (loses) loss->lose();
+    member.file().finish_unclosed();
+    return engine->end_of_process({}).size();
+}
+
+TEST(LogLossOfAnUnclosedFile, is_told_at_the_end_of_the_process) {
+    if (!test::kForkedTeams) GTEST_SKIP() << "the sanitizer does not follow threads that are started after a fork";
+    for (const std::uint64_t loser : {0, 1}) {
+        SCOPED_TRACE(testing::Message() << "rank " << loser);
+        const test::Scratch scratch;
+        test::ForkedTeam processes;
+        const auto ends = processes.run(2, [&](const std::shared_ptr<file::Team>& team) {
+            const auto rank = static_cast<std::uint64_t>(team->rank());
+            processes.words()[rank] = end_without_close(team, scratch, rank == loser, false);
+        });
+        EXPECT_EQ(ends, (std::vector<int>{0, 0}));
+        EXPECT_EQ(processes.words()[1], 1u) << "its own log, or its drainer's";
+        EXPECT_EQ(processes.words()[0], loser == 0 ? 1u : 0u);
+    }
+}
+
+TEST(LogLossOfAnUnclosedFile, is_told_at_the_end_of_a_process_that_drains_for_one_of_several_nodes) {
+    const test::Scratch scratch;
+    ThreadTeam::run(2, [&](const std::shared_ptr<file::Team>& team) {
+        const bool loses = team->rank() == 1;
+        EXPECT_EQ(end_without_close(team, scratch, loses, true), loses ? 1u : 0u);
+    });
 }
 
 }   // namespace
