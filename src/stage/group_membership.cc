@@ -147,6 +147,7 @@ Status GroupMembership::finish_followed(const Status& outcome) {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return outcome;
         if (outcome) confirmed = file_.outflow.confirms.await(drain::Confirm::kClose);
+        if (outcome && !file_.follows()) file_.group->release().complete();
         file_.follower.reset();
         if (outcome) {
             file_.log.reset();
@@ -268,6 +269,7 @@ Status GroupMembership::bypass_log(ledger::AsideReason reason) {
             file_.mode = FileMode::kBypass;
             file_.offer_target();
         } else {
+            file_.group->release().complete();
             FOREBAY_TRY(log_.stop_staging());
             file_.group->log().set_released(file_.log->segments().oldest_order());
         }

@@ -231,6 +231,7 @@ Status Lifecycle::close_staged(Finish how) {
         group = file_.durable && file_.group;
         if (!settle_for_close(outcome)) return close_keeping_log(std::move(outcome));
         lost = file_.log->lost();
+        if (file_.group) file_.group->release().complete();
         file_.log.reset();
         file_.group.reset();
         file_.follower.reset();
