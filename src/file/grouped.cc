@@ -133,31 +133,43 @@ Status Grouped::expose_offsets() {
 
 Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
     const std::uint64_t begin_ns = monotonic_ns();
-    // A state without the failed write must not replace the last commit.
-    FOREBAY_TRY(untold == Untold::kTell ? agree(state_.take_deferred_error()) : meet());
-    Status mine;
+    const auto own_log_lost = [&] { return attempt([&] { return state_.file->membership().own_log_lost(); }); };
+    // A state without the failed write, or without bytes that a log has lost, must not replace the last commit.
+    Status mine = untold == Untold::kTell ? state_.take_deferred_error() : Status::ok();
+    if (mine) mine = own_log_lost();
+    FOREBAY_TRY(agree(mine));
     if (drains_) {
         mine = attempt(act);
         group_->marked();
     }
     if (mine) mine = copy_of(group_->lost(), "board lost");
-    if (mine && !drains_) mine = attempt([&] { return state_.file->membership().own_log_lost(); });
+    if (mine) mine = own_log_lost();   // the drainer has read it meanwhile
     Status all = agree(mine);
     if (!drains_) state_.file->membership().waited_since(begin_ns);   // the drainers' own calls count their time
     return all;
 }
 
+// The steps that can fail come first, and change no member's mode: if one fails on any member, all go on staging.
 Status Grouped::step_aside(ledger::AsideReason reason) {
-    FOREBAY_TRY(by_drainers([&] { return state_.file->lifecycle().step_aside(reason); }));
-    Status mine;
+    FOREBAY_TRY(by_drainers([&] { return state_.file->drain(); }));
+    const Status prepared = agree(attempt([&] { return state_.file->membership().prepare_bypass(); }));
+    if (!prepared) {
+        // The drainer may have stated that no log counts, and no later statement takes that back.
+        if (group_->release().durable() && state_.incomplete.is_ok())
+            state_.incomplete = copy_of(prepared, "stepping aside failed");
+        return prepared;
+    }
     // After a failure of end_group some bytes may still have to be undone. The file bypasses the log all the same.
     const Status ended = end_group();
     if (drains_) group_->stop_listening();
-    else mine = attempt([&] { return state_.file->membership().bypass_log(reason); });
+    const auto bypass = [&] { return attempt([&] { return state_.file->membership().bypass_log(reason); }); };
+    // The drainers give their logs back first, as at a close: the others' logs mean nothing then.
+    const Status first = state_.team->agree(drains_ ? bypass() : Status::ok());
+    const Status second = state_.team->agree(drains_ ? Status::ok() : bypass());
     group_.reset();
-    const Status met = state_.team->agree(mine);
-    if (met) remove_board(state_.file->state().name.log_number);
-    return met ? ended : met;
+    if (!first || !second) return first ? second : first;
+    remove_board(state_.file->state().name.log_number);
+    return ended;
 }
 
 void Grouped::abandon(const Status& why) noexcept {
@@ -214,6 +226,8 @@ Status Grouped::follow_unclosed() {
     group_->ending().publish(group::Ending::Phase::kWritten);
     Status finished = group_->ending().wait_until_finished(kOthersMax);
     if (finished) finished = group_->ending().outcome();
+    // No close reports a loss, and the end of a process tells of a log that stays.
+    if (finished) finished = state_.file->membership().own_log_lost();
     FOREBAY_TRY(state_.file->membership().finish_followed(finished));
     group_->ending().publish(group::Ending::Phase::kLogGivenBack);
     return Status::ok();

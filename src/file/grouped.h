@@ -1,6 +1,7 @@
 // A file that the members of its team stage themselves. Those on one node form a group (group/group.h), whose lowest
 // rank drains. The drainer makes the board, which the others open. It removes the board last, after all logs were given
-// back: recovery needs the board to order the records of several logs.
+// back: recovery needs the board to order the records of several logs. Invariants: all members step aside, or none
+// does. While the device of any member's log has lost bytes of it, no commit, no step aside and no close succeeds.
 #pragma once
 
 #include <functional>
@@ -50,6 +51,7 @@ class Grouped : public Sharing {
     using Sharing::Sharing;
 
     // Collective. Waits for all, calls `act` on the drainers, then returns. kTell: a member's deferred error fails all.
+    // So does a loss of any member's log, the drainers' included, before the act and after it.
     Status by_drainers(const std::function<Status()>& act, Untold untold = Untold::kKeep);
     virtual Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
     // Drains a file that the program never closed. The drainer calls this after all members have written everything.

@@ -48,7 +48,8 @@ Status OnOneNode::commit() {
 std::optional<stage::WaitedClose> OnOneNode::why_close_waits() {
     if (durable_) return stage::WaitedClose::kShared;
     const auto waits = state_.engine->closes().why_waits(*state_.file);
-    if (!waits && (!state_.untold || !group_->lost())) return stage::WaitedClose::kFailing;
+    if (!waits && (!state_.untold || !group_->lost() || !state_.file->membership().own_log_lost()))
+        return stage::WaitedClose::kFailing;
     return waits;
 }
 
@@ -59,9 +60,11 @@ std::function<Status()> OnOneNode::rest_of_close() const {
         return [file = state_.file, group = group_] {
             Status finished = group->ending().wait_until_finished();
             if (finished) finished = group->ending().outcome();
+            // The drainer has read this log, and cannot know whether the device has lost bytes of it.
+            Status lost = attempt([&] { return file->membership().own_log_lost(); });
             const Status given_back = file->membership().finish_followed(finished);
             group->ending().publish(group::Ending::Phase::kLogGivenBack);
-            return given_back;
+            return given_back ? lost : given_back;
         };
     return [engine = state_.engine.get(), file = state_.file, group = group_, claim = state_.claim]() mutable {
         const Status outcome = attempt([&] {

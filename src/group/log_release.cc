@@ -15,6 +15,8 @@ void LogRelease::all_drained() noexcept {
     if (participants_.setup().several_nodes) header.exposed.clean.store(header.arrivals.followed_tickets.load());
 }
 
+void LogRelease::complete() noexcept { (void)store_frontier({log::Frontier::kNothing, log::Frontier::kNothing}); }
+
 // Returns nullopt while a truncation blocks the frontier.
 std::optional<log::Frontier> LogRelease::next_frontier(const Account& account) const noexcept {
     log::Frontier frontier{order_.complete_below(), order_.complete_below()};
@@ -95,7 +97,7 @@ void LogRelease::release(const Statement& stated) noexcept {
 }
 
 Status LogRelease::retire() {
-    (void)store_frontier({log::Frontier::kNothing, log::Frontier::kNothing});
+    complete();
     FOREBAY_TRY(participants_.lost());
     return participants_.board().sync();
 }

@@ -25,6 +25,9 @@ class LogRelease {
     void at_rest() noexcept;
     // Every followed record is in the target.
     void all_drained() noexcept;
+    // The target has the whole file, with its size, and the logs go: no record counts any more. Recovery takes a file
+    // without its drainer's log for whole only after this.
+    void complete() noexcept;
 
     // Sequence bounds of the drainer's own records.
     struct Account {

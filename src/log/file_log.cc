@@ -29,7 +29,8 @@ FileLog::FileLog(SegmentPool& pool, std::uint64_t log, LogTarget target, bool ch
       target_(std::move(target)),
       check_large_payloads_(check_large_payloads),
       slack_bytes_(std::min(kSlackBytes, pool.segment_bytes() / kSlackShare)),
-      losses_(pool.file().losses()) {}
+      losses_before_(pool.file().losses()),
+      losses_(losses_before_) {}
 
 Status FileLog::sync() {
     FOREBAY_TRY(lost());
@@ -39,8 +40,8 @@ Status FileLog::sync() {
     return synced;
 }
 
-Status FileLog::lost() const {
-    if (pool_.file().losses() == losses_.load()) return Status::ok();
+Status FileLog::lost_since(std::uint64_t losses) const {
+    if (pool_.file().losses() == losses) return Status::ok();
     return {Code::kIo,
             fmt::format("the staging device has lost bytes of {} after it had taken them: bytes written to {} may be "
                         "wrong",

@@ -100,12 +100,16 @@ class FileLog {
     [[nodiscard]] Status sync();
     // EIO from then on if the device has failed to write back bytes of the process's segments since the begin of this
     // log: they may be others now. A failure that `sync` has returned does not count again.
-    [[nodiscard]] Status lost() const;
+    [[nodiscard]] Status lost() const { return lost_since(losses_.load()); }
+    // As `lost`, but a failure that `sync` has returned counts too. While this fails, bytes read from the log may be
+    // wrong, so their log must not go for good as if the target had them.
+    [[nodiscard]] Status ever_lost() const { return lost_since(losses_before_); }
 
   private:
     [[nodiscard]] Segment& newest() const noexcept { return *segments_.newest(); }   // of a log that is not empty
     // The place of the next record. Readers stop at the tail, so the space needs no clearing.
     [[nodiscard]] std::byte* end() const noexcept { return newest().at(newest().tail); }
+    [[nodiscard]] Status lost_since(std::uint64_t losses) const;
     Position append(std::span<const Part> parts, io::Bytes from, DataClass data_class, std::uint64_t sequence,
                     std::uint64_t time_ns);
     // Writes to the newest segment by a system call. Returns false on failure, which it keeps in `write_failure_`.
@@ -128,6 +132,7 @@ class FileLog {
     TargetState state_;
     const bool check_large_payloads_;
     const std::uint64_t slack_bytes_;
+    const std::uint64_t losses_before_;   // of the segments' file, at the begin of this log
     std::atomic<std::uint64_t> losses_;   // of the segments' file that the caller knows of
     std::vector<ByteRange> extents_;      // of the record being appended
     std::vector<io::Bytes> pieces_;       // of its payload

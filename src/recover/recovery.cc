@@ -152,6 +152,9 @@ class Recovery {
                            {Code::kNotFound,
                             fmt::format("{} processes wrote it together, only {} of their logs are here",
                                         session.board->board.logs, session.logs.size())});
+        if (!session.has_drainer && session.sharing.kind != log::Sharing::Kind::kSeveralNodes)
+            return refused(report, Reason::kIncomplete,
+                           {Code::kNotFound, "the log with the commits of the processes that wrote it is not here"});
         return std::nullopt;
     }
 

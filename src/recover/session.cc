@@ -27,8 +27,7 @@ bool is_complete(const Session& session) noexcept {
     if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
     if (session.durable_group && session.unwritten) return true;
     if (session.board == nullptr) return false;
-    return (!session.has_drainer && !session.durable_group) ||
-           session.board->board.frontier.lower() == log::Frontier::kNothing;
+    return session.board->board.frontier.lower() == log::Frontier::kNothing;
 }
 
 bool is_closed(const TeamSession& team) {

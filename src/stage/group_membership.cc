@@ -129,7 +129,7 @@ bool GroupMembership::shared() const {
 
 Status GroupMembership::own_log_lost() const {
     const LockGuard lock(file_.mutex());
-    return file_.mode == FileMode::kStaged && file_.log ? file_.log->lost() : Status::ok();
+    return file_.mode == FileMode::kStaged && file_.log ? file_.log->ever_lost() : Status::ok();
 }
 
 // The drainer has nothing to ask about if it wrote nothing itself. If it asks, its client need not be this process's.
@@ -147,6 +147,7 @@ Status GroupMembership::finish_followed(const Status& outcome) {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return outcome;
         if (outcome) confirmed = file_.outflow.confirms.await(drain::Confirm::kClose);
+        if (outcome && !file_.follows()) file_.group->release().complete();
         file_.follower.reset();
         if (outcome) {
             file_.log.reset();
@@ -242,18 +243,36 @@ void GroupMembership::waited_since(std::uint64_t begin_ns) noexcept {
 
 void GroupMembership::count_given_up(std::uint64_t bytes) noexcept { add(file_.counters->guarantee_given_up, bytes); }
 
+Status GroupMembership::prepare_bypass() {
+    const LockGuard writer(file_.writer);
+    const LockGuard lock(file_.mutex());
+    if (!file_.drains()) return Status::ok();
+    FOREBAY_TRY(log_.drain());
+    FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
+    if (file_.outflow.state.target.size() != file_.sizes.logical)
+        FOREBAY_TRY(file_.outflow.resize_target(file_.sizes.logical));
+    FOREBAY_TRY(log_.await_unpinned());
+    return file_.commits->release_all();   // last, as a durable one cannot be taken back
+}
+
 Status GroupMembership::bypass_log(ledger::AsideReason reason) {
     const LockGuard writer(file_.writer);
     file_.count_aside(reason);
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return Status::ok();
-        file_.bytes.index().clear();
-        file_.follower.reset();
-        file_.log->segments().release_all();
-        file_.group.reset();
-        file_.mode = FileMode::kBypass;
-        file_.offer_target();
+        if (file_.follows()) {
+            file_.bytes.index().clear();
+            file_.follower.reset();
+            file_.log->segments().release_all();
+            file_.group.reset();
+            file_.mode = FileMode::kBypass;
+            file_.offer_target();
+        } else {
+            file_.group->release().complete();
+            FOREBAY_TRY(log_.stop_staging());
+            file_.group->log().set_released(file_.log->segments().oldest_order());
+        }
     }
     return file_.durable ? file_.commits->log_given_back() : Status::ok();
 }

@@ -38,7 +38,7 @@ class GroupMembership {
     Status join(std::shared_ptr<group::Group> group, bool several_nodes);
     [[nodiscard]] bool shared() const;
     Status sync_own_log() { return file_.commits->sync_own_log(); }
-    // EIO if the staging device has lost bytes of this process's log (FileLog::lost), which others drain and read.
+    // EIO if the staging device has lost bytes of this process's log (FileLog::ever_lost), which others drain and read.
     [[nodiscard]] Status own_log_lost() const;
     Status begin_statements() { return file_.commits->begin_statements(); }
     // Until the file is closed, all changes reach the target through the file that `wrap` returns.
@@ -52,6 +52,10 @@ class GroupMembership {
     std::optional<std::chrono::milliseconds> poll(bool room_wanted);
     // Every process has made its part of a collective write.
     void collective_write_done();
+    // Before the members step aside: everything that may fail, so that `bypass_log` leaves no member behind. Drains,
+    // and sets the target's size. The file stays staged, with its log; a durable log counts no more, nor will it
+    // again. Does nothing in other processes.
+    Status prepare_bypass();
 
     // ---- every member's -------------------------------------------------------------------------
 
@@ -60,6 +64,9 @@ class GroupMembership {
     // With several nodes, when nothing is staged anywhere: one process sets the target's size, then all note it.
     Status resize_beside(std::uint64_t size);
     Status note_size(std::uint64_t size);
+    // All drainers are prepared: gives the log back, and writes go to the target from now on. Fails only to make that
+    // durable.
+    Status bypass_log(ledger::AsideReason reason);
     // Counts bytes that reached the target before their commit.
     void count_given_up(std::uint64_t bytes) noexcept;
     // The program has waited for the drainer since `begin_ns` (monotonic), in a call that is none of this file's.
@@ -74,8 +81,6 @@ class GroupMembership {
     // The drainer has finished. Confirms as above. Gives the log back, or after a failure of the drainer leaves it.
     // Returns `outcome`, or its own error.
     Status finish_followed(const Status& outcome);
-    // The drainer has stepped aside for this reason: writes go to the target from now on.
-    Status bypass_log(ledger::AsideReason reason);
 
   private:
     [[nodiscard]] bool find_work(bool room_wanted) REQUIRES(file_.mutex());

@@ -134,15 +134,21 @@ std::uint64_t Lifecycle::log_mount() {
 Status Lifecycle::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(file_.refuse_if_inherited("step aside for"));
     const LockGuard writer(file_.writer);
-    file_.count_aside(reason);
-    log_.give_back_first_segment();
+    bool staged = false;
     {
         const LockGuard lock(file_.mutex());
-        if (file_.mode != FileMode::kStaged) return Status::ok();
+        staged = file_.mode == FileMode::kStaged;
+        if (staged && file_.group)
+            return {Code::kUnsupported,
+                    "stop staging " + file_.name.path + ": other processes write it too, and would not know"};
     }
+    file_.count_aside(reason);
+    log_.give_back_first_segment();
+    if (!staged) return Status::ok();
     FOREBAY_TRY(withheld("drain"));
     FOREBAY_TRY(log_.drain_and_release());
     const LockGuard lock(file_.mutex());
+    FOREBAY_TRY(file_.log->ever_lost());   // the drained bytes may be wrong
     return log_.stop_staging();
 }
 
@@ -183,7 +189,7 @@ Status Lifecycle::finish_unclosed() {
         const LockGuard lock(file_.mutex());
         if (file_.mode == FileMode::kFailed)
             return withheld_.is_ok() ? file_.outflow.state.failures.error() : withheld_;
-        if (file_.mode == FileMode::kPassive) return Status::ok();
+        if (file_.mode == FileMode::kPassive) return withheld_;   // a failure of the members' end
         if (file_.group)
             return withheld_.is_ok() ? Status(Code::kUnavailable, "other processes share the file") : withheld_;
     }
@@ -225,6 +231,7 @@ Status Lifecycle::close_staged(Finish how) {
         group = file_.durable && file_.group;
         if (!settle_for_close(outcome)) return close_keeping_log(std::move(outcome));
         lost = file_.log->lost();
+        if (file_.group) file_.group->release().complete();
         file_.log.reset();
         file_.group.reset();
         file_.follower.reset();

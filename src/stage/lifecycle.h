@@ -53,6 +53,8 @@ class Lifecycle final : public Writing {
     // area is in use. Returns false if the file is shared, or has stepped aside for another reason too.
     [[nodiscard]] Result<bool> begin_staging();
     // Drains; from then on, and until the close, writes go straight to the target (SWMR, raw descriptor handed out).
+    // Fails if the staging device has lost bytes of the log: the file stays staged, and each flush and the close fail.
+    // kUnsupported for a shared file: its members step aside together (GroupMembership::bypass_log).
     Status step_aside(ledger::AsideReason reason) override;
     // The program knows where in the file its data are, and may read them there beside HDF5. They are there on return,
     // and later writes are there at once. A file that is not written now is not staged when it is opened for writing

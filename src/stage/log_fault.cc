@@ -1,6 +1,7 @@
 // The staging device fails under the log's mapping (io/guarded_access.h). Effects of each fault: docs/consistency.md.
 // Bytes that the log cannot store go to the target. Pages that cannot be read back are lost to this process: the rest
-// drains, and the log stays, for a device that comes back.
+// drains, and the log stays, for a device that comes back. If the device has lost bytes that it had taken
+// (FileLog::ever_lost), what has drained may be wrong: the file stays staged, so that each flush and the close fail.
 
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
@@ -22,6 +23,7 @@ Status StagingLog::give_up() {
     if (file_.mode != FileMode::kStaged || !file_.bytes.index().empty() || file_.outflow.state.target.cut_due())
         return Status::ok();
     FOREBAY_TRY(await_unpinned());
+    if (!file_.log->ever_lost().is_ok()) return Status::ok();   // each commit, and the close, ask too
     if (!file_.commits->release_all()) return Status::ok();
     return stop_staging();
 }

@@ -90,7 +90,13 @@ Status StagedFile::commit() {
     FOREBAY_TRY(file_.commits->commit(false));
     const bool drains = file_.context.options().flush == OnFlush::kDrain || file_.context.deadline_presses();
     const LockGuard lock(file_.mutex());
-    return drains ? log_.drain() : file_.outflow.show_size();
+    return drains ? drain_staged() : file_.outflow.show_size();
+}
+
+// Asks after the drain has read the log: a byte that was lost before has drained as another one.
+Status StagedFile::drain_staged() {
+    FOREBAY_TRY(log_.drain());
+    return file_.mode == FileMode::kStaged && file_.log ? file_.log->lost() : Status::ok();
 }
 
 Status StagedFile::drain(DrainScope scope) {
@@ -104,7 +110,7 @@ Status StagedFile::drain(DrainScope scope) {
     }
     const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     const LockGuard lock(file_.mutex());
-    const Status drained = log_.drain();
+    const Status drained = drain_staged();
     if (drained && scope == DrainScope::kAll) file_.context.spare_time().forgive();
     return drained;
 }

@@ -10,7 +10,8 @@
 //   GroupMembership   a file that several processes of the node write              stage/group_membership.h
 //   DrainedFile       answers to the outflow, which drains (drain/outflow.h)       stage/drained_file.h
 //
-// Invariant: each byte that the program wrote is in the log and indexed, or in the target, before the write returns.
+// Invariants: each byte that the program wrote is in the log and indexed, or in the target, before the write returns.
+// While the log's device has lost bytes that may be among them, the file stays staged, and no flush or close succeeds.
 // Thread-safety: every call from any thread. Calls that return a Status may wait for room, the target or a device. A
 // wait for the target fails with ETIMEDOUT once nothing has reached it for as long as option patience says. Nothing is
 // lost by that, and the call may be made again.
@@ -74,8 +75,9 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     // which may drain. With option flush=drain, blocks until it has drained. Reports the kept background error.
     Status commit();
 
-    // Returns once every staged byte of the scope is in the target. Reports the kept background error. For a shared
-    // file: the bytes that the drainer's process knows of.
+    // Returns once every staged byte of the scope is in the target. Reports the kept background error, and a loss of
+    // the staging device (FileLog::lost). For a shared file: the bytes that the drainer's process knows of, and
+    // its own log's losses.
     Status drain(DrainScope scope = DrainScope::kAll);
     // Syncs the target: drained bytes are on its device.
     Status sync_drained();
@@ -96,6 +98,7 @@ class StagedFile final : public std::enable_shared_from_this<StagedFile> {
     enum class Route : std::uint8_t { kLog, kBypass };
     Status write(std::span<const Part> parts, ByteClass byte_class, Route route);
     Status meet_size_limit(std::uint64_t end) REQUIRES(file_.writer);
+    Status drain_staged() REQUIRES(file_.writer, file_.mutex());
     Status stage_parts(std::span<const Part> parts, ByteClass byte_class) REQUIRES(file_.writer);
     Status stage_part(std::uint64_t offset, io::Bytes bytes, ByteClass byte_class) REQUIRES(file_.writer);
     bool append(std::span<const Part> parts, ByteClass byte_class) REQUIRES(file_.writer);

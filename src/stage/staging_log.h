@@ -36,7 +36,8 @@ class StagingLog {
     // Why the log did not take a record.
     [[nodiscard]] Status failure() const;
     // A record could not be stored. Drains the staged bytes, and the target alone counts from then on. If that fails,
-    // the file stays staged, but takes no more. Ok if nothing is lost; flush and close report losses. Writer's lock.
+    // or the device has lost bytes of the log, the file stays staged, but takes no more. Ok if the caller may go on;
+    // flush and close report losses. Writer's lock.
     Status give_up();
     // Drains everything and gives the log back, so that the target alone tells the file's state. The writer's lock.
     Status drain_and_release();

@@ -180,12 +180,20 @@ TEST_F(SharedRecoveryTest, needs_the_board) {
     expect_refusal(after, Reason::kIncomplete);
 }
 
-TEST_F(SharedRecoveryTest, is_needless_once_the_one_who_drains_has_given_its_log_back) {
-    write_together();
+TEST_F(SharedRecoveryTest, is_needless_once_the_one_who_drains_has_finished) {
+    write_together({log::Frontier::kNothing, log::Frontier::kNothing});
     first_log_->segments().release_all();
     Crash after = crash(bytes_of(170, 5));
     EXPECT_EQ(after.recovered().outcome, Outcome::kComplete);
     EXPECT_TRUE(same(after.contents(), bytes_of(170, 5)));
+}
+
+// It may have bytes of other logs still to drain.
+TEST_F(SharedRecoveryTest, drops_no_log_because_the_one_who_drains_has_none) {
+    write_together();
+    first_log_->segments().release_all();
+    Crash after = crash(bytes_of(170, 5));
+    expect_refusal(after, Reason::kIncomplete);
 }
 
 TEST_F(SharedRecoveryTest, of_several_nodes_brings_home_what_this_one_had_staged_and_sets_no_size) {
