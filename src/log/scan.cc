@@ -32,8 +32,9 @@ struct ScannedSegment {
     std::vector<ScannedRecord> records{};
     std::optional<Status> damage{};   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_record = false;          // a record follows the damage
-    std::uint64_t hidden_commits = 0;   // among those that follow, at most two are counted
+    bool hides_record = false;           // a record follows the damage
+    bool hides_durable_record = false;   // one of them says that the log is durable
+    std::uint64_t hidden_commits = 0;    // among those that follow, at most two are counted
 
     // None: the segment was taken, but nothing written.
     [[nodiscard]] const std::optional<RecordCursor::Opening>& open() const noexcept { return cursor.opening(); }
@@ -96,6 +97,7 @@ void look_behind_damage(RecordCursor cursor, SegmentBytes& bytes, ScannedSegment
     for (; segment.hidden_commits < 2 && cursor.search(bytes, segment.header.tail) == Found::kRecord;
          cursor.advance()) {
         segment.hides_record = true;
+        segment.hides_durable_record = segment.hides_durable_record || cursor.record().header.durable;
         if (cursor.record().header.kind == RecordKind::kCommit) ++segment.hidden_commits;
     }
 }
@@ -301,6 +303,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         last_order = order;
         log.unread_bytes += segment.unread_bytes;
         log.hides_record = log.hides_record || segment.hides_record;
+        log.hides_durable_record = log.hides_durable_record || segment.hides_durable_record;
         log.hidden_commits += segment.hidden_commits;
         if (segment.damage && !segment.open()) wrong(segment.damage->message());
         if (segment.hidden_commits > 0) log.lost_after = 0;
@@ -342,6 +345,8 @@ Status visit_segments(io::File& file, std::uint64_t front_bytes, std::vector<std
     return Status::ok();
 }
 
+Status tail_moved() { return {Code::kCorrupt, "its tail is not where it was"}; }
+
 // Finds segments of one log, in ascending order, whose records continue behind the tail. The newest segment may have
 // such a record, which was never published. In any other the tail is wrong; it has no checksum.
 Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::MutableBytes buffer) {
@@ -351,12 +356,14 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
         ScannedSegment& segment = segments[i];
         if (segment.damage) continue;
         FileSegment bytes(file, segment.begin, buffer, segment.header.tail);
+        RecordCursor cursor = segment.cursor;   // an open record behind the tail is none of the readable part
+        const Found found = cursor.look(bytes, buffer.size(), PayloadCheck::kTrust);
+        if (found == Found::kUnreadable) return cursor.why();
         // The first record is appended before a later segment begins.
-        const Found found = segment.open() ? segment.cursor.look(bytes, buffer.size(), PayloadCheck::kTrust)
-                                           : Found::kRecord;
-        if (found == Found::kUnreadable) return segment.cursor.why();
-        if (found != Found::kRecord) continue;
-        segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
+        if (found != Found::kRecord && segment.open()) continue;
+        segment.damage = tail_moved();
+        segment.hides_record = true;
+        segment.hides_durable_record = found == Found::kRecord && cursor.record().header.durable;
         segment.hidden_commits = 1;
     }
     return Status::ok();
@@ -390,27 +397,72 @@ Result<std::vector<ScannedLog>> scan(io::File& file) {
         ScannedLog& log = logs.emplace_back(assemble(std::move(segments)));
         log.damage.insert(log.damage.end(), anybodys.begin(), anybodys.end());
         if (!anybodys.empty() && !log.durable) log.lost_after = 0;
+        // Such a segment may have the records of a log that has no readable one.
+        if (anybodys.empty() || !log.target.path.empty()) continue;
+        log.hides_record = true;
+        log.hidden_commits = 2;
     }
     return logs;
 }
 
+namespace {
+
+// Finds a log, by the headers of its segments, whose first record is gone: a segment without records is older than
+// another one. A durable log may lose the records of any segment with the power (check_tails).
+class EmptySegments {
+  public:
+    void add(std::uint64_t begin, const SegmentHeader& header) {
+        Log& log = logs_[key_of(header)];
+        if (!log.newest || *log.newest < header.order) log.newest = header.order;
+        if (header.tail > kSegmentHeaderBytes || (log.empty && *log.empty < header.order)) return;
+        log.empty = header.order;
+        log.empty_at = begin;
+    }
+    void note_durable(const SegmentHeader& header) { logs_[key_of(header)].durable = true; }
+    // The place of such a segment; none: there is none.
+    [[nodiscard]] std::optional<std::uint64_t> find_older() const {
+        for (const auto& [key, log] : logs_)
+            if (!log.durable && log.empty && *log.empty < *log.newest) return log.empty_at;
+        return std::nullopt;
+    }
+
+  private:
+    struct Log {
+        std::optional<std::uint64_t> newest, empty;   // orders
+        std::uint64_t empty_at = 0;
+        bool durable = false;
+    };
+    std::map<decltype(key_of({})), Log> logs_;
+};
+
+}   // namespace
+
 Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread) {
     std::vector<OpenPayload> targets;
+    EmptySegments empty;
     std::vector<std::byte> buffer;
+    const auto note = [&](std::uint64_t begin, const Status& why) {
+        if (!why && unread != nullptr && unread->is_ok())
+            *unread = why.with_context(fmt::format("scan {}: segment at offset {}", file.name(), begin));
+    };
     FOREBAY_TRY(visit_segments(file, kOpenRecordMax, buffer, [&](std::uint64_t begin, const auto& header) {
         Status why = header.status();
+        if (header) empty.add(begin, header.value());
         if (header && header.value().tail > kSegmentHeaderBytes) {
             const auto front = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), kOpenRecordMax));
             FileSegment bytes(file, begin, front, front.size());
             RecordCursor cursor(header.value().use);
-            if (cursor.look(bytes, front.size(), PayloadCheck::kVerify) == Found::kRecord)
+            if (cursor.look(bytes, front.size(), PayloadCheck::kVerify) == Found::kRecord) {
                 targets.push_back(cursor.opening()->target);
-            else why = cursor.why();
+                if (cursor.opening()->header.durable) empty.note_durable(header.value());
+            } else {
+                why = cursor.why();
+            }
         }
-        if (!why && unread != nullptr && unread->is_ok())
-            *unread = why.with_context(fmt::format("scan {}: segment at offset {}", file.name(), begin));
+        note(begin, why);
         return Status::ok();
     }));
+    if (const auto begin = empty.find_older()) note(*begin, tail_moved());
     return targets;
 }
 
