@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "hdf5/connector/driver_swap.h"
+#include "hdf5/connector/other_driver.h"
 #include "hdf5/host/guard.h"
+#include "hdf5/other_driver_files.h"
+#include "io/posix_file.h"
 
 namespace forebay::hdf5 {
 
@@ -69,7 +72,7 @@ ElinkSwap::ElinkSwap(const AccessLists& lists) {
         if (changed >= 0 && exchange_driver(changed) && host().H5Pset_elink_fapl(list, changed) >= 0) {
             changed_[count++] = {list, original};
         } else {
-            if (is_left_to_driver(host().H5Pget_driver(original))) watched_[watches++] = watch(list);
+            if (!is_of_forebay(host().H5Pget_driver(original))) watched_[watches++] = watch(list);
             host().H5Pclose(original);
         }
         if (changed >= 0) host().H5Pclose(changed);
@@ -93,11 +96,19 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
         self.function(parent_file, parent_group, file, object, flags, access, self.data) < 0)
         return -1;
     return guard("open_external_link", [&]() -> herr_t {
-        for (const auto& place : places_of(parent_file, file, self.list))
-            if (const Status whole = make_whole(place.c_str(), *flags); !whole) {
+        // HDF5 passes the flags with which the program has created the parent file. It ignores these two without a
+        // callback, and refuses them with one.
+        const unsigned used = *flags & ~(H5F_ACC_TRUNC | H5F_ACC_EXCL);
+        if (self.function == nullptr) *flags = used;
+        const hid_t driver = host().H5Pget_driver(access);
+        for (const auto& place : places_of(parent_file, file, self.list)) {
+            if (const Status whole = make_whole(driver, place.c_str(), used); !whole) {
                 push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
                 return -1;
             }
+            if (const auto identity = io::identify(place.string()))
+                OtherDriverFiles::get().note_linked(identity.value());
+        }
         return 0;
     });
 }

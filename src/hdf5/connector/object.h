@@ -17,6 +17,7 @@
 #include "hdf5/host/guard.h"
 #include "hdf5/host/host.h"
 #include "hdf5/open_file.h"
+#include "hdf5/other_driver_files.h"
 
 namespace forebay::hdf5 {
 
@@ -30,6 +31,7 @@ struct Origin {
     bool fails_in_event_set = false;           // like Async VOL (call_report.h)
     std::shared_ptr<OpenFile> file;            // null if forebay's driver does not have it
     std::string unstaged_name;                 // the name by which the program opened it; empty if it is staged
+    std::optional<OtherDriverFiles::Use> other_driver;   // through which it is open; null if it is staged
 
     Origin() = default;
     Origin(const Origin&) = delete;
