@@ -95,8 +95,10 @@ bool GroupMembership::find_work(bool room_wanted) {
             file_.mutex(),
             file_.outflow.state.failures);   // this thread has nothing else to do
     if (file_.mode != FileMode::kStaged || !file_.group) return false;
-    if (room_wanted && file_.commits->recycle_durably(false) && (file_.mode != FileMode::kStaged || !file_.group))
-        return false;
+    if (room_wanted) {
+        (void)file_.commits->recycle_durably(false);   // without memory: the participant rings again
+        if (file_.mode != FileMode::kStaged || !file_.group) return false;
+    }
     if (room_wanted && !file_.outflow.state.failures.halted() &&
         (file_.outflow.state.arrivals.stalled(file_.outflow.state.queue) || file_.outflow.state.arrivals.sync_hangs()))
         file_.outflow.state.halt(file_.outflow.state.arrivals.timed_out());
