@@ -156,7 +156,7 @@ class Look {
         const auto names = directory.list();
         if (!names) return {{Kind::kUnknown, "", names.status().message()}};
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(group::kBoardPrefix)) continue;
+            if (!group::log_of_board(name)) continue;
             const auto file = directory.open_file(name, io::OpenMode::kRead);
             const auto board = file ? group::read_board(*file.value()) : Result<group::BoardView>(file.status());
             if (!board || board.value().unfollowed_bytes == 0) continue;   // no board yet, or not any more
@@ -213,7 +213,7 @@ class Look {
         const auto names = directory.list();
         if (!names) return unknown(names.status());
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(undo::kUndoPrefix)) continue;
+            if (!undo::log_of_undo(name)) continue;
             const auto journal = directory.open_file(name, io::OpenMode::kRead);
             if (!journal) return unknown(journal.status());
             const auto bytes = journal.value()->size();

@@ -94,7 +94,7 @@ class Judgement {
         const auto names = directory_->list();
         if (!names) return lost(names.status());
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(undo::kUndoPrefix)) continue;
+            if (!undo::log_of_undo(name)) continue;
             const auto journal = open(name);
             if (!journal) {
                 lost(journal.status());
