@@ -16,6 +16,7 @@
 
 #include "area/process.h"
 #include "base/options.h"
+#include "base/shell_word.h"
 #include "cli/acting_as.h"
 #include "cli/area_events.h"
 #include "cli/command_line.h"
@@ -207,7 +208,7 @@ class Look {
         const auto died = [&](const recover::Wanted& wanted) {
             note(Kind::kDead, wanted.path,
                  fmt::format("{}: process {} died and left a log of it in {}: run `forebay recover {}`", wanted.path,
-                             owner.pid, path, wanted.path));
+                             owner.pid, path, shell_word(wanted.path)));
         };
         const std::size_t before = pending_.size();
         const auto names = directory.list();
