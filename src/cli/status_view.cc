@@ -10,6 +10,7 @@
 
 #include "base/display_width.h"
 #include "base/options.h"
+#include "base/shell_word.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/file_view.h"
@@ -130,7 +131,10 @@ void append_file(std::string& text, const FileView& file, const Sample& now, con
     if (counted) append_counters(text, file, now, before, screen);
     else fmt::format_to(out, "    no counters, only a log\n");
     if (file.state == FileState::kLeftBehind)
-        fmt::format_to(out, "    left by a dead process: `forebay recover` brings the file to its last flush\n");
+        fmt::format_to(out,
+                       "    left by a dead process: `forebay recover` brings the file to its last flush\n"
+                       "    if the file was deleted: `forebay discard {}` removes its log\n",
+                       shell_word(file.path));
     if (file.state == FileState::kDrained)
         fmt::format_to(out, "    its process ended without closing it; all staged bytes are in the file\n");
 }

@@ -16,6 +16,7 @@
 
 #include "area/process.h"
 #include "base/options.h"
+#include "base/shell_word.h"
 #include "cli/acting_as.h"
 #include "cli/area_events.h"
 #include "cli/command_line.h"
@@ -156,7 +157,7 @@ class Look {
         const auto names = directory.list();
         if (!names) return {{Kind::kUnknown, "", names.status().message()}};
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(group::kBoardPrefix)) continue;
+            if (!group::log_of_board(name)) continue;
             const auto file = directory.open_file(name, io::OpenMode::kRead);
             const auto board = file ? group::read_board(*file.value()) : Result<group::BoardView>(file.status());
             if (!board || board.value().unfollowed_bytes == 0) continue;   // no board yet, or not any more
@@ -207,13 +208,13 @@ class Look {
         const auto died = [&](const recover::Wanted& wanted) {
             note(Kind::kDead, wanted.path,
                  fmt::format("{}: process {} died and left a log of it in {}: run `forebay recover {}`", wanted.path,
-                             owner.pid, path, wanted.path));
+                             owner.pid, path, shell_word(wanted.path)));
         };
         const std::size_t before = pending_.size();
         const auto names = directory.list();
         if (!names) return unknown(names.status());
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(undo::kUndoPrefix)) continue;
+            if (!undo::log_of_undo(name)) continue;
             const auto journal = directory.open_file(name, io::OpenMode::kRead);
             if (!journal) return unknown(journal.status());
             const auto bytes = journal.value()->size();

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/numbered_name.h"
+
 namespace forebay::group {
 
 namespace {
 
+constexpr std::string_view kBoardPrefix = "board-";
 constexpr std::uint64_t kParticipantsMax = std::uint64_t{1} << 20;
 
 template <class T>
@@ -35,6 +38,8 @@ std::uint64_t board_bytes(std::uint64_t participants, std::uint64_t ring) noexce
 }
 
 std::string board_name(std::uint64_t log) { return fmt::format("{}{}", kBoardPrefix, log); }
+
+std::optional<std::uint64_t> log_of_board(std::string_view name) noexcept { return number_in_name(name, kBoardPrefix); }
 
 Result<BoardView> read_board(io::File& file) {
     const auto bytes = file.size();

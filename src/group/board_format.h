@@ -26,9 +26,10 @@ namespace forebay::group {
 inline constexpr std::uint64_t kBoardMagic = 0x314452414f424246;   // "FBBOARD1" in memory
 inline constexpr std::uint64_t kBoardVersion = 2;
 
-inline constexpr std::string_view kBoardPrefix = "board-";
 // Returns "board-7" for the drainer's log number 7. The file is in the drainer's directory.
 [[nodiscard]] std::string board_name(std::uint64_t log);
+// Returns 7 for "board-7", and nullopt for a name that `board_name` never returns: another program made that file.
+[[nodiscard]] std::optional<std::uint64_t> log_of_board(std::string_view name) noexcept;
 
 // The part of a board that other nodes may read (one-sided, so the layout counts). It tells which parts of the file may
 // have bytes that are staged here and not in the target yet. Each record draws a ticket once it is visible. `marks` has

@@ -43,10 +43,11 @@ void Group::serve(const std::stop_token& stop, const Poll& poll) {
     BoardHeader& header = participants_.header();
     std::uint32_t called = 0;   // a call before this thread began counts, too
     std::optional<steady_clock::time_point> due;
+    OwnLog::Arrived seen;   // before the last `poll`
     while (!stop.stop_requested()) {
         const std::uint32_t rung = header.bell.doorbell.load();
         header.bell.listening.store(1);
-        if (!log_.is_worth_following() && !stop.stop_requested()) {
+        if (!log_.is_worth_following(seen) && !stop.stop_requested()) {
             const bool expects_number = header.bell.awaited.load() == Awaited::kRecords;
             // After a loss of the board, only `calls_` wakes this thread.
             io::wait_while({header.bell.doorbell, rung}, {calls_, called},
@@ -60,6 +61,7 @@ void Group::serve(const std::stop_token& stop, const Poll& poll) {
             !header.bell.awaited.compare_exchange_strong(arrived, Awaited::kNothing) && arrived == Awaited::kRecords)
             order_.forget_numbers_of_the_dead();
         const bool room_wanted = header.bell.wants_room.load() > 0;
+        seen = log_.arrived();
         const std::optional<milliseconds> next = poll(room_wanted);
         due = next ? std::optional(steady_clock::now() + *next) : std::nullopt;
         // A participant that waits for room rings again after a release. Until then this thread may rest.

@@ -10,8 +10,9 @@
 // The drainer also has a listener thread. The thread sleeps in the kernel, and then calls the file's `poll`. It wakes
 // by the board's doorbell, by `call_listener`, or at the time that the last `poll` gave. Invariant: the listener sleeps
 // without a limit only if an event ends each wait of the drain. It checks that the participants live while the drain
-// waits for a drawn number, and `poll` tells it when the next attempt of a drain is due. Ownership: the group owns the
-// board and the followers. Thread-safety: call `add_log` before any other call, and `listen` and `stop_listening` from
+// waits for a drawn number, and `poll` tells it when the next attempt of a drain is due. Invariant: it calls `poll`
+// again only after an event, or at that time, even if `poll` has left records. Ownership: the group owns the board and
+// the followers. Thread-safety: call `add_log` before any other call, and `listen` and `stop_listening` from
 // one thread. The headers of these five objects document the rest.
 #pragma once
 

@@ -28,10 +28,16 @@ void OwnLog::adopted(const log::Segment& segment, std::uint64_t order) noexcept 
     participants_.own_row().adopted.store(order + 1, std::memory_order_release);
 }
 
-bool OwnLog::is_worth_following() const noexcept {
+OwnLog::Arrived OwnLog::arrived() const noexcept {
+    const Arrivals& arrivals = participants_.header().arrivals;
+    return {arrivals.appended.load(), arrivals.tickets.load()};
+}
+
+bool OwnLog::is_worth_following(const Arrived& seen) const noexcept {
     if (!participants_.lost()) return false;   // no record can come
     const BoardHeader& header = participants_.header();
     if (header.bell.wants_room.load() > 0 || header.bell.awaited.load() == Awaited::kArrived) return true;
+    if (arrived() == seen) return false;
     if (participants_.setup().several_nodes)
         return header.arrivals.tickets.load() != header.arrivals.followed_tickets.load();
     // The drainer may find a record before the record is counted, so the difference may be negative.
@@ -51,7 +57,7 @@ void OwnLog::appended(std::span<const log::FileLog::Part> parts) noexcept {
         for (const auto& part : parts)
             mark_regions(header.exposed, {part.offset, part.offset + part.bytes.size()}, ticket);
     }
-    if (header.bell.listening.load() != 0 && is_worth_following() && header.bell.listening.exchange(0) != 0)
+    if (header.bell.listening.load() != 0 && is_worth_following({}) && header.bell.listening.exchange(0) != 0)
         io::raise_and_wake(header.bell.doorbell);
 }
 

@@ -46,8 +46,15 @@ class OwnLog {
     // participant or by one that it has synchronised with. Fails if the drainer has failed or died.
     [[nodiscard]] Status await_drained();
 
-    // Returns true if the drainer should read the logs now.
-    [[nodiscard]] bool is_worth_following() const noexcept;
+    // The records that have been appended so far.
+    struct Arrived {
+        std::uint64_t bytes = UINT64_MAX, tickets = UINT64_MAX;   // at first unlike any
+        friend bool operator==(const Arrived&, const Arrived&) = default;
+    };
+    [[nodiscard]] Arrived arrived() const noexcept;
+    // Returns true if the drainer should read the logs now. Once it has read them after `seen`, only a new event is
+    // worth it: it may have left records for want of memory, or because a log is damaged.
+    [[nodiscard]] bool is_worth_following(const Arrived& seen) const noexcept;
 
   private:
     Participants& participants_;

@@ -51,6 +51,13 @@ std::shared_ptr<OpenFile> OpenFiles::only(const std::string& name) {
     return found;
 }
 
+bool OpenFiles::has_serial(const io::Identity& identity) {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(files_, [&](const auto& item) {
+        return !item.second->with_mpi && item.second->identity == identity;
+    });
+}
+
 std::shared_ptr<file::SharedFile> OpenFiles::shared(const io::Identity& identity) {
     const std::lock_guard lock(mutex_);
     for (const auto& [handle, file] : files_)

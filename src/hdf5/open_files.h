@@ -29,6 +29,8 @@ class OpenFiles {
     [[nodiscard]] std::shared_ptr<OpenFile> only();
     [[nodiscard]] bool is_empty();
     [[nodiscard]] std::shared_ptr<OpenFile> only(const std::string& name);
+    // The serial driver has the file open.
+    [[nodiscard]] bool has_serial(const io::Identity& identity);
 
     [[nodiscard]] bool any_with_mpi() const noexcept { return with_mpi_.load(std::memory_order_acquire) > 0; }
     // Returns the file with this identity that ranks write together, or null if none is open for writing.

@@ -22,7 +22,7 @@ namespace forebay::ledger {
 // Reasons why a file or a whole process is not staged. The order is part of the ledger's layout.
 enum class AsideReason : std::uint8_t {
     kDisabled,   // stage=off
-    kDriver,     // another file driver (core, family, split, multi, log, ros3, direct, ...)
+    kDriver,     // opened, maybe a second time, with another file driver (core, family, split, log, ros3, direct, ...)
     kMpi,        // an mpio access list
     kSubfiling,
     kSwmr,             // single-writer multiple-reader

@@ -121,7 +121,7 @@ std::vector<SharedFile> look_at_boards(io::Directory& directory) {
     const auto names = directory.list();
     if (!names) return all;
     for (const std::string& name : names.value()) {
-        if (!name.starts_with(group::kBoardPrefix)) continue;
+        if (!group::log_of_board(name)) continue;
         const auto file = directory.open_file(name, io::OpenMode::kRead);
         const auto board = file ? group::read_board(*file.value()) : Result<group::BoardView>(file.status());
         if (!board) continue;
@@ -159,7 +159,7 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
     const auto names = directory.list();
     if (!names) return names.status();
     for (const std::string& name : names.value()) {
-        if (!name.starts_with(undo::kUndoPrefix)) continue;
+        if (!undo::log_of_undo(name)) continue;
         const auto journal = directory.open_file(name, io::OpenMode::kRead);
         if (!journal) return journal.status();
         const auto bytes = journal.value()->size();

@@ -1,5 +1,6 @@
 #include "recover/cleanup.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,20 @@ Status remove_if_there(io::Directory& directory, const std::string& name) {
     return removed.code() == Code::kNotFound ? Status::ok() : removed;
 }
 
+// Fails if the directory has a file that forebay did not write. Such a file stays, and so does the directory.
+Status no_strangers(FoundDirectory& found) {
+    const auto names = found.directory->list();
+    if (!names) return names.status();
+    for (const std::string& name : names.value())
+        if (name != "log" && name != "ledger" && name != area::kAliveFile && !undo::log_of_undo(name) &&
+            !group::log_of_board(name))
+            return {Code::kUnsupported,
+                    fmt::format("remove {}: forebay did not write {} in it. Move that file, and run the command again",
+                                found.path(), name),
+                    ENOTEMPTY};
+    return Status::ok();
+}
+
 // The log goes before the ledger: a directory without log holds nothing.
 Status remove_directory(FoundDirectory& found) {
     found.pool.reset();
@@ -36,10 +51,11 @@ Status remove_directory(FoundDirectory& found) {
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value())
-        if (name.starts_with(undo::kUndoPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
+        if (undo::log_of_undo(name)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     FOREBAY_TRY(remove_if_there(*found.directory, "log"));
     FOREBAY_TRY(remove_if_there(*found.directory, "ledger"));
     FOREBAY_TRY(remove_if_there(*found.directory, std::string(area::kAliveFile)));
+    FOREBAY_TRY(no_strangers(found));
     found.directory.reset();
     return found.area->remove_directory(found.name);
 }
@@ -56,11 +72,12 @@ Status remove_unread(FoundDirectory& found) {
     const auto facts = found.directory->facts(".");
     if (!facts) return facts.status();
     if (facts.value().owner != ::geteuid()) return found.refused;
+    FOREBAY_TRY(no_strangers(found));
     const auto names = found.directory->list();
     if (!names) return names.status();
     found.boards.clear();
     for (const std::string& name : names.value())
-        if (name.starts_with(group::kBoardPrefix)) FOREBAY_TRY(remove_if_there(*found.directory, name));
+        if (group::log_of_board(name)) FOREBAY_TRY(remove_if_there(*found.directory, name));
     return remove_directory(found);
 }
 
@@ -113,7 +130,7 @@ void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
             });
         if (wanted) continue;
         const std::string path = directory->path();
-        if (const Status removed = dry_run ? Status::ok() : remove_directory(*directory); removed)
+        if (const Status removed = dry_run ? no_strangers(*directory) : remove_directory(*directory); removed)
             report.removed.push_back(path);
         else if (removed.sys_errno() == EBUSY) report.living.push_back(path);
         else report.refused.push_back({path, removed});

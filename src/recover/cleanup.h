@@ -17,14 +17,15 @@ namespace forebay::recover {
 [[nodiscard]] Status give_back_team(const TeamSession& team);
 
 // Removes a dead process's directory with its log unread, also one that others may write to. kPermissionDenied: it is a
-// symbolic link or another user's. Fails if a file in it is not forebay's.
+// symbolic link or another user's. Removes nothing, and fails with ENOTEMPTY, if forebay did not write a file in it.
 [[nodiscard]] Status remove_unread(FoundDirectory& found);
 
 // Reports the directories of living processes, and those that were refused.
 void tell_of_directories(const Inventory& inventory, Report& report);
 
 // Removes, or with `dry_run` only reports, directories of dead processes whose logs are empty. A log whose file is
-// unreadable is not empty. Reports failures.
+// unreadable is not empty. A file that forebay did not write stays, and so does its directory. Reports
+// failures.
 void remove_directories(Inventory& inventory, bool dry_run, Report& report);
 
 }   // namespace forebay::recover

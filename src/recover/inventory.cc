@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <tuple>
 
@@ -17,19 +16,15 @@ namespace forebay::recover {
 
 namespace {
 
-using group::kBoardPrefix;
-
 Status look_for_journals(FoundDirectory& found) {
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value()) {
-        if (!name.starts_with(undo::kUndoPrefix)) continue;
+        const auto log = undo::log_of_undo(name);
+        if (!log) continue;
         FoundJournal journal;
         journal.name = name;
-        const char* const end = name.data() + name.size();
-        if (const auto parsed = std::from_chars(name.data() + undo::kUndoPrefix.size(), end, journal.log);
-            parsed.ec != std::errc{} || parsed.ptr != end)
-            continue;
+        journal.log = *log;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         // The process died while it created the journal, before it wrote to the target.
@@ -49,11 +44,11 @@ Status look_for_boards(FoundDirectory& found) {
     const auto names = found.directory->list();
     if (!names) return names.status();
     for (const std::string& name : names.value()) {
-        if (!name.starts_with(kBoardPrefix)) continue;
+        const auto log = group::log_of_board(name);
+        if (!log) continue;
         FoundBoard board;
         board.name = name;
-        const char* const digits = name.data() + kBoardPrefix.size();
-        if (std::from_chars(digits, name.data() + name.size(), board.log).ptr != name.data() + name.size()) continue;
+        board.log = *log;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
         if (!file) return file.status();
         auto read = group::read_board(*file.value());

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/shell_word.h"
 #include "ledger/ledger.h"
 #include "log/scan.h"
 #include "recover/trust.h"
@@ -95,7 +96,7 @@ class Judgement {
         const auto names = directory_->list();
         if (!names) return lost(names.status());
         for (const std::string& name : names.value()) {
-            if (!name.starts_with(undo::kUndoPrefix)) continue;
+            if (!undo::log_of_undo(name)) continue;
             const auto journal = open(name);
             if (!journal) {
                 lost(journal.status());
@@ -145,19 +146,20 @@ bool ProcessDirectory::concerns(const io::Identity& identity, const log::Birth& 
 }
 
 std::string ProcessDirectory::advice() const {
+    const std::string word = shell_word(path);
     switch (unread.code()) {
         case Code::kPermissionDenied:
             return fmt::format(
                 "run `forebay recover` as the user that it belongs to, or make {} and what is in "
                 "it yours alone (chmod -R go-rwx). As that user, `forebay discard {}` gives up what only "
                 "it holds",
-                path, path);
+                path, word);
         case Code::kUnsupported:
             return fmt::format(
                 "run `forebay recover` of the version that wrote it; `forebay discard {}` gives up what only it holds",
-                path);
+                word);
         default:
-            return fmt::format("`forebay verify` tells more; `forebay discard {}` gives up what only it holds", path);
+            return fmt::format("`forebay verify` tells more; `forebay discard {}` gives up what only it holds", word);
     }
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/shell_word.h"
+
 namespace forebay::recover {
 
 namespace {
@@ -27,27 +29,34 @@ std::string_view dropped_reason(const FileReport& report) noexcept {
 }
 
 std::string advice(const FileReport& report) {
-    const std::string discard = fmt::format("`forebay discard {}` gives up what only the log holds",
-                                            report.directories.empty() ? report.path : report.directories.front());
+    const auto discard = [&report] {   // all that is in the directory, also logs of other files
+        return fmt::format("`forebay discard {}` gives up what only the logs there hold",
+                           shell_word(report.directories.empty() ? report.path : report.directories.front()));
+    };
+    const auto discard_file = [](const std::string& path) {
+        return fmt::format("`forebay discard {}` gives up what only the log holds", shell_word(path));
+    };
     switch (report.reason) {
         case Reason::kNone: return about_nodes(report);
         case Reason::kMissing:
-            return "if the file was moved, name it: `forebay recover FILE`; if it was deleted, " + discard;
-        case Reason::kReplaced:
-            return "if it is the same file, on a file system that was mounted again: "
-                   "`forebay recover --accept-moved FILE`; if not, "
-                   "move the file back that was there when the program ran, or " +
-                   discard;
+            return "if the file was moved, name it: `forebay recover FILE`; if it was deleted, " +
+                   discard_file(report.logged_path.empty() ? report.path : report.logged_path);
+        case Reason::kReplaced:   // its name stands for another file now
+            return fmt::format("if it is the same file, on a file system that was mounted again: "
+                               "`forebay recover --accept-moved {}`; if not, "
+                               "move the file back that was there when the program ran, or {}",
+                               shell_word(report.path), discard());
         case Reason::kChanged:
-            return "if the change is to be kept, " + discard +
-                   "; if only the dead process has changed the file, `forebay recover --changed FILE`";
+            return fmt::format("if the change is to be kept, {}; if only the dead process has changed the file, "
+                               "`forebay recover --changed {}`",
+                               discard_file(report.path), shell_word(report.path));
         case Reason::kReadOnly: return "make the file and its file system writable, then run `forebay recover` again";
         case Reason::kNoSpace: return "make room where the file is, then run `forebay recover` again";
         case Reason::kInUse: return "wait until that process has ended, then run `forebay recover` again";
-        case Reason::kDamaged: return "look with `forebay verify`; the file is as the process left it; " + discard;
-        case Reason::kRestarted: return "the file is as the process left it; " + discard;
+        case Reason::kDamaged: return "look with `forebay verify`; the file is as the process left it; " + discard();
+        case Reason::kRestarted: return "the file is as the process left it; " + discard();
         case Reason::kIncomplete:
-            return "name the staging areas of all processes of this node that wrote the file together, or " + discard;
+            return "name the staging areas of all processes of this node that wrote the file together, or " + discard();
         case Reason::kSeveralRuns:
             return "only one of the logs can be right: "
                    "`forebay discard DIRECTORY` the others, then run `forebay recover` again";

@@ -1,6 +1,7 @@
 // The parts of a commit that all policies share, and the commits that outlive the processes only.
 #include "stage/commit_policy.h"
 
+#include <cerrno>
 #include <new>
 #include <optional>
 
@@ -47,7 +48,16 @@ Status CommitPolicy::commit(bool closing) {
     return file_.durable ? file_.outflow.syncs.sync() : Status::ok();
 }
 
-bool CommitPolicy::recycle_durably(bool /*newest_too*/) { return false; }
+CommitPolicy::Recycled CommitPolicy::recycle_durably(bool /*newest_too*/) { return Recycled::kNothing; }
+
+CommitPolicy::Recycled CommitPolicy::recycled(const Status& outcome, bool released) noexcept {
+    if (released) return Recycled::kSome;
+    switch (outcome.sys_errno()) {
+        case ENOMEM: return Recycled::kNoMemory;
+        case ETIMEDOUT: return Recycled::kNothing;
+        default: return Recycled::kSome;
+    }
+}
 
 // Segments may be given back meanwhile, hence the lock.
 void CommitPolicy::sync_opening() {

@@ -42,8 +42,15 @@ class CommitPolicy {
     // Gives back idle segments, but waits for no device. With `newest_too`, the newest segment may go as well. Returns
     // true if any segment went. The file's lock. Call `StagingLog::recycle`, which knows when nothing may go.
     virtual bool recycle(bool newest_too) = 0;
-    // Recycles, for a policy whose releases wait for devices. True: there was anything. The file's lock; drops it.
-    virtual bool recycle_durably(bool newest_too);
+    // The outcome of `recycle_durably`.
+    enum class Recycled : std::uint8_t {
+        kNothing,    // no segment can go, or a device gives no answer
+        kSome,       // segments went, or a failure is kept that other calls report: look again
+        kNoMemory,   // nothing has changed, and no failure is kept: the caller fails, or waits for an event
+    };
+    // Recycles, for a policy whose releases wait for devices. Invariant: calls that are repeated after kSome end. The
+    // file's lock; drops it.
+    virtual Recycled recycle_durably(bool newest_too);
     // `recycle_durably` or `release_all` is at work in some thread. The file's lock.
     [[nodiscard]] bool recycling() const noexcept {
         file_.mutex().assert_held();
@@ -63,6 +70,8 @@ class CommitPolicy {
     virtual Status begin_statements() { return Status::ok(); }
 
   protected:
+    // Returns what a release has done that ended with `outcome`. `released`: segments went.
+    [[nodiscard]] static Recycled recycled(const Status& outcome, bool released) noexcept;
     // Makes a commit's record, and returns its number. A closing commit keeps its failure in `failure`, if that is ok.
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
@@ -95,7 +104,7 @@ class PowerLossCommits final : public CommitPolicy {
   public:
     using CommitPolicy::CommitPolicy;
     bool recycle(bool newest_too) override;
-    bool recycle_durably(bool newest_too) override;
+    Recycled recycle_durably(bool newest_too) override;
     Status release_all() override;
 
   private:
@@ -113,7 +122,7 @@ class GroupCommits final : public CommitPolicy {
   public:
     using CommitPolicy::CommitPolicy;
     bool recycle(bool newest_too) override;
-    bool recycle_durably(bool newest_too) override;
+    Recycled recycle_durably(bool newest_too) override;
     Status release_all() override;
     Status log_given_back() override;
     Status sync_own_log() override;

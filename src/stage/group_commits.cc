@@ -111,20 +111,20 @@ bool GroupCommits::recycle(bool /*newest_too*/) {
 }
 
 // Gives back segments of all logs. Blocks on the devices, without the lock. One thread does this at a time.
-bool GroupCommits::recycle_durably(bool newest_too) {
+CommitPolicy::Recycled GroupCommits::recycle_durably(bool newest_too) {
     file_.mutex().assert_held();
     if (!file_.group || file_.follows() || file_.mode != FileMode::kStaged || recycling_ ||
         file_.outflow.state.failures.halted())
-        return false;
+        return Recycled::kNothing;
     file_.follow();
     if (file_.bytes.index().sent().any()) {
         recycling_ = true;
         const Status confirmed = file_.outflow.syncs.sync();
         recycling_ = false;
         file_.outflow.state.arrivals.announce();
-        if (!confirmed) return confirmed.sys_errno() != ETIMEDOUT;
+        if (!confirmed) return recycled(confirmed, false);
     }
-    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return false;
+    if (file_.bytes.index().zero_bytes() > 0 || file_.outflow.state.target.cut_due()) return Recycled::kNothing;
     const std::size_t keep = newest_too ? 0 : 1;
     const bool waits = file_.log->segments().size() > keep && file_.log->segments().oldest()->idle();
     group::Statement plan = survey();
@@ -132,13 +132,13 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     if (!file_.group->release().plan_release({file_.log->segments().needed(), file_.bytes.index().drained_metadata(),
                                               waits, file_.progress.resize_sequence},
                                              plan))
-        return false;
+        return Recycled::kNothing;
     const std::size_t own = file_.log->segments().may_go(plan.frontier, file_.bytes.index().drained_metadata(), keep);
     plan.logs[file_.group->log().index()].needed_from += own;
     bool any = false;
     for (std::size_t i = 0; i < plan.logs.size(); ++i)
         any = any || plan.logs[i].needed_from > before.logs[i].needed_from;
-    if (!any) return false;
+    if (!any) return Recycled::kNothing;
     recycling_ = true;
     const std::uint64_t cut = file_.progress.resize_sequence;
     const std::shared_ptr<group::Group> group = file_.group;
@@ -150,7 +150,8 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     }
     recycling_ = false;
     // After a failed sync of a log no promise is left to keep, and the room is needed. The target must have the bytes.
-    if (outcome || (target_synced && !sync_error_.is_ok())) {
+    const bool released = outcome || (target_synced && !sync_error_.is_ok());
+    if (released) {
         group->release().release(plan);
         for (std::size_t i = 0; i < own; ++i) file_.log->segments().release_oldest();
         group->log().set_released(file_.log->segments().oldest_order());
@@ -158,7 +159,7 @@ bool GroupCommits::recycle_durably(bool newest_too) {
     }
     file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
-    return outcome.sys_errno() != ETIMEDOUT;
+    return recycled(outcome, released);
 }
 
 Status GroupCommits::state_release(group::Statement& plan, bool& target_synced) {

@@ -15,6 +15,8 @@ namespace {
 
 // At most so many drain threads serve the other processes.
 constexpr std::size_t kDrainThreadsMax = 64;
+// The time after which `poll` is called again for want of memory. No event tells that there is some.
+constexpr std::chrono::milliseconds kMemoryPause{500};
 
 }   // namespace
 
@@ -60,7 +62,7 @@ Status GroupMembership::join(std::shared_ptr<group::Group> group, bool several_n
 }
 
 std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted) {
-    bool drain_now = false;
+    bool drain_now = false, complete = true;
     std::optional<std::chrono::milliseconds> next;
     {
         const LockGuard lock(file_.mutex());
@@ -68,10 +70,12 @@ std::optional<std::chrono::milliseconds> GroupMembership::poll(bool room_wanted)
             drain_now = find_work(room_wanted);
         } catch (const std::bad_alloc&) {
             // Nothing is lost: the next call finds the records again.
+            complete = false;
             drain_now = file_.drains() && file_.outflow.state.planner.wants_thread();
         }
         file_.outflow.state.arrivals.announce();   // a thread may wait for incomplete records
         next = next_poll();   // before `wake`: a thread that finds the pause not over takes nothing
+        if (!complete) next = std::min(next.value_or(kMemoryPause), kMemoryPause);
     }
     if (drain_now) file_.outflow.wake();
     if (room_wanted) (void)file_.outflow.confirms.ask();
@@ -95,8 +99,10 @@ bool GroupMembership::find_work(bool room_wanted) {
             file_.mutex(),
             file_.outflow.state.failures);   // this thread has nothing else to do
     if (file_.mode != FileMode::kStaged || !file_.group) return false;
-    if (room_wanted && file_.commits->recycle_durably(false) && (file_.mode != FileMode::kStaged || !file_.group))
-        return false;
+    if (room_wanted) {
+        (void)file_.commits->recycle_durably(false);   // without memory: the participant rings again
+        if (file_.mode != FileMode::kStaged || !file_.group) return false;
+    }
     if (room_wanted && !file_.outflow.state.failures.halted() &&
         (file_.outflow.state.arrivals.stalled(file_.outflow.state.queue) || file_.outflow.state.arrivals.sync_hangs()))
         file_.outflow.state.halt(file_.outflow.state.arrivals.timed_out());

@@ -48,7 +48,7 @@ class GroupMembership {
 
     // Takes in the records that others appended, and wakes the drain if that pays. With `room_wanted` a participant
     // waits for room, and everything has to go, held bytes at last. Returns the time until the next call, if the drain
-    // pauses: it goes on by that call.
+    // pauses, or memory was short: it goes on by that call.
     std::optional<std::chrono::milliseconds> poll(bool room_wanted);
     // Every process has made its part of a collective write.
     void collective_write_done();

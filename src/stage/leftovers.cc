@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "area/process.h"
+#include "base/shell_word.h"
 #include "drain/patience.h"
 #include "io/path.h"
 #include "io/process_lock.h"
@@ -208,7 +209,7 @@ Result<std::string> Leftovers::tell_of_stranded(const OpenedFile& opened, const 
         "{}: a process that died has left a log of a file of this name, with another identity, "
         "in {}; what the log holds is not in this file. If its file system was mounted again, "
         "`forebay recover --accept-moved {}`; if the file was replaced, `forebay discard {}`",
-        opened.path, directory, opened.path, directory);
+        opened.path, directory, shell_word(opened.path), shell_word(directory));
     if (context_.options().strict) return Status(Code::kUnavailable, std::move(text));
     return text;
 }

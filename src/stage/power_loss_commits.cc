@@ -47,12 +47,13 @@ bool PowerLossCommits::recycle(bool /*newest_too*/) {
 }
 
 // Releases nothing that the target may still lose, whatever became of the log.
-bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
+CommitPolicy::Recycled PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     file_.mutex().assert_held();
-    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted()) return false;
+    if (file_.mode != FileMode::kStaged || recycling_ || file_.outflow.state.failures.halted())
+        return Recycled::kNothing;
     const bool sent = file_.bytes.index().sent().any();
     std::size_t count = idle_segments();
-    if (count == 0 && !sent) return false;
+    if (count == 0 && !sent) return Recycled::kNothing;
     recycling_ = true;
     bool target_synced = false;
     const Status outcome = attempt([&]() NO_THREAD_SAFETY_ANALYSIS {
@@ -61,14 +62,17 @@ bool PowerLossCommits::recycle_durably(bool /*newest_too*/) {
     recycling_ = false;
     if (count == 0) {
         file_.outflow.state.arrivals.announce();
-        return outcome.sys_errno() == 0 && file_.outflow.state.queue.running() > 0;
+        if (outcome.sys_errno() == ENOMEM) return Recycled::kNoMemory;
+        return outcome.sys_errno() == 0 && file_.outflow.state.queue.running() > 0 ? Recycled::kSome
+                                                                                   : Recycled::kNothing;
     }
     // After a failed sync of the log no promise of the log is left to keep.
-    if (target_synced && (outcome || !sync_error_.is_ok()))
+    const bool released = target_synced && (outcome || !sync_error_.is_ok());
+    if (released)
         for (std::size_t i = 0; i < count; ++i) file_.log->segments().release_oldest();
     file_.outflow.state.arrivals.announce();
     file_.context.pool()->announce_change();
-    return outcome.sys_errno() != ETIMEDOUT;
+    return recycled(outcome, released);
 }
 
 Status PowerLossCommits::prepare_release(bool sent, std::size_t& count, bool& target_synced) {

@@ -144,7 +144,9 @@ Result<std::uint64_t> StagingLog::make_room(std::uint64_t wanted_bytes, log::Seg
         }
         if (file_.durable) {
             const LockGuard lock(file_.mutex());
-            if (file_.commits->recycle_durably(false)) continue;
+            const auto recycled = file_.commits->recycle_durably(false);
+            if (recycled == CommitPolicy::Recycled::kNoMemory) return out_of_memory();
+            if (recycled == CommitPolicy::Recycled::kSome) continue;
             if (file_.outflow.state.arrivals.sync_hangs())
                 return file_.outflow.state.arrivals.timed_out().with_context("write to " + file_.name.path +
                                                                              ": the staging log is full");
@@ -285,7 +287,13 @@ Status StagingLog::make_marker_room() {
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
         FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
-        while (!(file_.durable ? file_.commits->recycle_durably(true) : recycle(true))) {
+        for (;;) {
+            using Recycled = CommitPolicy::Recycled;
+            const Recycled recycled = file_.durable   ? file_.commits->recycle_durably(true)
+                                      : recycle(true) ? Recycled::kSome
+                                                      : Recycled::kNothing;
+            if (recycled == Recycled::kNoMemory) return out_of_memory();
+            if (recycled == Recycled::kSome) break;
             FOREBAY_TRY(file_.outflow.state.failures.error());
             if (file_.outflow.state.arrivals.sync_hangs()) return file_.outflow.state.arrivals.timed_out();
             file_.group->order().await_complete();
@@ -339,7 +347,8 @@ bool StagingLog::drain_for_room() {
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return false;
-        if (file_.commits->recycle_durably(false) || file_.commits->recycling()) return true;
+        if (file_.commits->recycle_durably(false) == CommitPolicy::Recycled::kSome || file_.commits->recycling())
+            return true;
         if (file_.follows()) {
             // The process in want of room must not count on another process's progress.
             index::FollowedBytes::release(file_.group->log(), *file_.log, 1);

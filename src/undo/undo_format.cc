@@ -7,11 +7,13 @@
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "base/numbered_name.h"
 
 namespace forebay::undo {
 
 namespace {
 
+constexpr std::string_view kUndoPrefix = "undo-";
 constexpr std::uint64_t kMagic = 0x31304f444e554246;   // "FBUNDO01" in memory
 constexpr std::uint32_t kRecordMagic = 0x444e5546;     // "FUND" in memory
 constexpr std::uint32_t kVersion = 2;
@@ -83,6 +85,8 @@ Result<bool> payload_is_right(io::File& file, std::uint64_t at, const UndoRecord
 }   // namespace
 
 std::string undo_name(std::uint64_t log) { return fmt::format("{}{}", kUndoPrefix, log); }
+
+std::optional<std::uint64_t> log_of_undo(std::string_view name) noexcept { return number_in_name(name, kUndoPrefix); }
 
 void encode(const UndoHeader& header, std::span<std::byte> front) noexcept {
     std::byte* const p = front.data();

@@ -19,9 +19,10 @@
 
 namespace forebay::undo {
 
-inline constexpr std::string_view kUndoPrefix = "undo-";
 // Returns the name of the journal for the file with log number 7, "undo-7", in the rank's process directory.
 [[nodiscard]] std::string undo_name(std::uint64_t log);
+// Returns 7 for "undo-7", and nullopt for a name that `undo_name` never returns: another program made that file.
+[[nodiscard]] std::optional<std::uint64_t> log_of_undo(std::string_view name) noexcept;
 
 inline constexpr std::size_t kUndoFrontBytes = 8192;   // header, states, path; records follow
 inline constexpr std::size_t kUndoStateBytes = 128;

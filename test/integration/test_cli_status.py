@@ -173,6 +173,8 @@ def test_a_dead_process_is_shown_as_left_behind(nls):
     assert (process["alive"], process["left_behind"]) == (False, True)
     text = status(nls)
     assert "process 4000000 (dead)" in text and "left by a dead process" in text
+    (path,) = {file["path"] for file in json.loads(status(nls, "--json"))["files"]}
+    assert f"if the file was deleted: `forebay discard {path}` removes its log" in text
     assert "No space left on device" in text
     assert "B/s" not in text and " left\n" not in text  # nothing is being drained
     assert json.loads(status(nls, "--json"))["files"][0]["rate_bytes_per_s"] == 0

@@ -1,9 +1,16 @@
 """A log is never given up only because its file was not found."""
 
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from test_cli import call
 from test_recover import area, h5py, left, recover, run_until_killed, staged  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -34,3 +41,79 @@ def test_the_log_of_a_file_that_is_not_found_is_kept(tmp_path, area):
     (file,) = report["files"]
     assert status == 1 and file["reason"] == "missing" and "forebay discard" in file["advice"], report
     assert left(area)
+
+
+TWO_FILES = """
+import os, signal, sys
+import h5py, numpy as np
+files = [h5py.File(path, "w") for path in sys.argv[1:]]
+for f in files:
+    f["x"] = np.arange(60000)
+    f.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed_with(area, *paths):
+    ended = subprocess.run(
+        [sys.executable, "-c", TWO_FILES, *paths], env=staged(area), timeout=120, capture_output=True, text=True
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert left(area)
+
+
+def proposed(text, command):
+    """The words of the command that a message puts between backticks."""
+    (words,) = [shlex.split(found) for found in re.findall("`([^`]*)`", text) if found.startswith(command)]
+    return words[1:]
+
+
+def test_the_advice_for_a_deleted_file_is_a_command_that_removes_its_log_alone(tmp_path, area):
+    deleted, kept = tmp_path / "it's gone.h5", tmp_path / "kept.h5"
+    killed_with(area, deleted, kept)
+    deleted.unlink()
+    kept.write_bytes(b"another program" * 1000)  # its log stays, too, until the user decides
+    os.utime(kept, (1, 1))
+    status, report = recover(area)
+    assert status == 1 and {file["reason"] for file in report["files"]} == {"missing", "changed"}, report
+    advice = {file["reason"]: file["advice"] for file in report["files"]}
+    # Other files are not concerned.
+    with_others = subprocess.run(
+        [sys.executable, "-c", "import h5py, sys; h5py.File(sys.argv[1], 'w')['x'] = 1", tmp_path / "other.h5"],
+        env=staged(area),
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert (with_others.returncode, with_others.stderr) == (0, "")
+    command = proposed(advice["missing"], "forebay discard")
+    assert command == ["discard", str(deleted)]
+    assert call(*command, "--yes", "--nls", area).returncode == 0
+    status, report = recover(area, "--dry-run")
+    assert status == 1 and [file["path"] for file in report["files"]] == [str(kept)], report
+    assert call(*proposed(advice["changed"], "forebay recover"), "--nls", area).returncode == 0
+    assert left(area) == []
+    with h5py.File(kept) as file:
+        assert file["x"][59999] == 59999
+
+
+def test_the_advice_for_a_file_that_was_deleted_and_made_again_is_a_command_that_works(tmp_path, area):
+    path = tmp_path / "run.h5"
+    killed_with(area, path)
+    old = path.rename(tmp_path / "old.h5")  # its inode number must not be given to the new one
+    with h5py.File(path, "w") as file:
+        file["new"] = 1
+    old.unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", "import h5py, sys; print(list(h5py.File(sys.argv[1])))", path],
+        env=staged(area),
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "['new']\n", done.stderr
+    command = proposed(done.stderr, "forebay discard")
+    status, report = recover(area)
+    assert status == 1 and proposed(report["files"][0]["advice"], "forebay discard") == command, report
+    assert call(*command, "--yes").returncode == 0
+    assert left(area) == []

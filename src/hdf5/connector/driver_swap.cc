@@ -13,6 +13,7 @@
 #include "base/attempt.h"
 #include "file/launch.h"
 #include "hdf5/connector/info.h"
+#include "hdf5/connector/other_driver.h"
 #include "hdf5/connector/transfer.h"
 #include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
@@ -20,10 +21,12 @@
 #include "hdf5/host/local_list.h"
 #include "hdf5/host/mpi_library.h"
 #include "hdf5/open_files.h"
+#include "hdf5/other_driver_files.h"
 #include "hdf5/pause.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 #include "io/file_system.h"
+#include "io/posix_file.h"
 #include "io/spare_descriptors.h"
 
 namespace forebay::hdf5 {
@@ -31,13 +34,6 @@ namespace forebay::hdf5 {
 namespace {
 
 using ledger::AsideReason;
-
-AsideReason reason_of(hid_t driver) {
-    unsigned long features = 0;
-    if (host().H5FDdriver_query(driver, &features) < 0 || (features & H5FD_FEAT_HAS_MPI) == 0)
-        return AsideReason::kDriver;
-    return driver == host().subfiling() ? AsideReason::kSubfiling : AsideReason::kMpi;
-}
 
 constexpr const char* kSetCollective = "H5Pset_coll_metadata_write";
 using SetCollective = herr_t (*)(hid_t, hbool_t);
@@ -50,34 +46,9 @@ std::shared_ptr<stage::StagedFile> staged_already(const char* path) {
     return engine->files().find({status.st_dev, status.st_ino});
 }
 
-// Call this before another driver reads or writes the file: a process of the node may have closed it undrained.
-Status await_closed(const char* path) {
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    struct stat status{};
-    if (engine == nullptr || path == nullptr || ::stat(path, &status) != 0) return Status::ok();
-    return engine->closes().await({status.st_dev, status.st_ino});
-}
-
 constexpr unsigned kFresh = H5F_ACC_TRUNC | H5F_ACC_EXCL;
 
 }   // namespace
-
-bool is_left_to_driver(hid_t driver) {
-    return !Session::get().is_ours(driver) && reason_of(driver) == AsideReason::kDriver;
-}
-
-Status make_whole(const char* path, unsigned flags) {
-    const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    if (engine == nullptr || path == nullptr) return Status::ok();
-    if ((flags & kFresh) != 0) {
-        FOREBAY_TRY(await_closed(path));
-        return (flags & H5F_ACC_TRUNC) != 0 ? engine->leftovers().admit_emptying(path) : Status::ok();
-    }
-    const auto recovered = engine->recover_before_open(path, (flags & H5F_ACC_RDWR) != 0);
-    if (!recovered) return recovered.status();
-    if (!recovered.value().empty()) warn_once(recovered.value());
-    return Status::ok();
-}
 
 bool exchange_driver(hid_t file_access_list) {
     if (host().H5Pget_driver(file_access_list) != host().sec2()) return false;
@@ -258,12 +229,9 @@ bool UnderList::exchange_mpi_driver(const char* path, unsigned flags, For what) 
     const bool left_to_one_node = !declined && result->several_nodes() && result->any(Vote::kStageOnNode);
     if (declined || left_to_one_node) {
         // mpio opens it, and must find it whole. A rank whose text stages nothing has no engine that could recover it.
-        const bool fresh = (flags & kFresh) != 0;
-        if (!fresh)
+        if ((flags & kFresh) == 0)
             refusal_ = recover_together(*result->offered.team, route_stages ? own.engine() : nullptr, path, writes);
-        if (refusal_)
-            await_closed_together(*result->offered.team, path,
-                                  [&] { return fresh ? make_whole(path, flags) : Status::ok(); });
+        if (refusal_) await_closed_together(*result->offered.team, path, [&] { return make_ready(path, flags); });
         if (left_to_one_node) aside_ = AsideReason::kSeveralNodes;
         else if (!own.wanted() && !aside_) aside_ = AsideReason::kDisabled;
         return false;
@@ -346,10 +314,10 @@ UnderList::UnderList(const char* function, const char* path, unsigned flags, hid
     if (!aside_ && (exchange_driver(list_) || session.is_ours(driver))) origin_->staged = true;
     else if (!local_ && exchange_mpi_driver(path, flags, what)) origin_->staged = origin_->mpi = true;
     else aside_ = aside_.value_or(reason_of(driver));
-    origin_->other_driver = !origin_->staged && is_left_to_driver(driver);
+    origin_->left_to_driver = !origin_->staged && is_left_to_driver(driver);
     // Without a ballot the ranks have no team. Then the other ranks' open waits for a rank that fails here.
     if (!origin_->staged && !closes_awaited_ && refusal_)
-        refusal_ = origin_->other_driver ? make_whole(path, flags) : await_closed(path);
+        refusal_ = is_of_forebay(driver) ? await_closed(path) : make_whole(driver, path, flags);
     if (!emptied_) note_emptying(path, flags, what);
     if (!refusal_) refuse(function, refusal_);
 }
@@ -379,8 +347,12 @@ UnderList::~UnderList() {
 }
 
 std::optional<AsideReason> UnderList::choose(const Route& route, const char* path, unsigned flags) const {
-    if (route.aside) return route.aside;
-    if (route.writes == Switch::kOff && route.reads == Switch::kOff) return AsideReason::kDisabled;
+    if (route.aside == AsideReason::kUnderConnector) return route.aside;
+    const bool off = route.aside || (route.writes == Switch::kOff && route.reads == Switch::kOff);
+    // HDF5 takes the file for the same one only if it keeps its driver, which is forebay's or sec2.
+    const bool by_default = host().H5Pget_driver(list_) == host().sec2();
+    if (off && !(by_default && is_open_through_forebay(path))) return route.aside.value_or(AsideReason::kDisabled);
+    if (!off && by_default && is_open_through_sec2(path)) return AsideReason::kDisabled;
     if ((flags & (H5F_ACC_SWMR_WRITE | H5F_ACC_SWMR_READ)) != 0) {
         // Our driver, unstaged: HDF5 knows the file again. The next flush of an open handle reports a failure.
         if (const std::shared_ptr<stage::StagedFile> file = staged_already(path))
@@ -395,11 +367,15 @@ void UnderList::note_emptying(const char* path, unsigned flags, For what) noexce
 
 bool UnderList::opened(const char* function, void* under, const char* path) {
     if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
-    else if (path != nullptr) origin_->unstaged_name = path;
+    else if (path != nullptr) {
+        origin_->unstaged_name = path;
+        if (const auto identity = io::identify(path))
+            origin_->other_driver.emplace(identity.value(), host().H5Pget_driver(list_) == host().sec2());
+    }
     if (aside_) Session::get().count_aside(*aside_);
     const Status voided = void_logs(path);
     if (voided) return true;
-    if (!origin_->other_driver) {
+    if (!origin_->left_to_driver) {
         warn_once(voided.message());
         return true;
     }

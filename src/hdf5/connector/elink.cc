@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "hdf5/connector/driver_swap.h"
+#include "hdf5/connector/other_driver.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/host/local_list.h"
+#include "hdf5/other_driver_files.h"
+#include "io/posix_file.h"
 
 namespace forebay::hdf5 {
 
@@ -131,16 +134,25 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
     if (self.function != nullptr &&
         self.function(parent_file, parent_group, file, object, flags, access, self.data) < 0)
         return -1;
-    if ((*flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) != 0) return 0;   // HDF5 refuses them
-    if (!is_left_to_driver(host().H5Pget_driver(access))) return 0;
+    // HDF5 passes the flags with which the program has created the parent file. It ignores these two without a callback,
+    // and refuses them with one.
+    const unsigned used = *flags & ~(H5F_ACC_TRUNC | H5F_ACC_EXCL);
+    if (self.function == nullptr) *flags = used;
+    if (*flags != used) return 0;
+    const hid_t driver = host().H5Pget_driver(access);
+    if (!is_left_to_driver(driver)) return 0;
     return guard("open_external_link", [&]() -> herr_t {
         const auto places = places_of(parent_file, file, self.prefix);
         const auto place = std::ranges::find_if(places,
-                                                [&](const auto& at) { return can_be_opened(at.c_str(), *flags); });
+                                                [&](const auto& at) { return can_be_opened(at.c_str(), used); });
         if (place == places.end()) return 0;
-        const Status whole = make_whole(place->c_str(), *flags);
-        if (!whole) push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
-        return whole ? 0 : -1;
+        if (const Status whole = make_whole(driver, place->c_str(), used); !whole) {
+            push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
+            return -1;
+        }
+        if (const auto identity = io::identify(place->string()))
+            OtherDriverFiles::get().note_linked(identity.value());
+        return 0;
     });
 }
 

@@ -17,6 +17,7 @@
 #include "hdf5/host/guard.h"
 #include "hdf5/host/host.h"
 #include "hdf5/open_file.h"
+#include "hdf5/other_driver_files.h"
 
 namespace forebay::hdf5 {
 
@@ -26,11 +27,12 @@ struct Origin {
     std::string info;                          // the connector text of the access list
     bool staged = false;                       // the driver was exchanged for forebay's
     bool mpi = false;                          // the driver was mpio
-    bool other_driver = false;                 // a driver left to itself (driver_swap.h) has the file
+    bool left_to_driver = false;               // a driver that is left to itself (other_driver.h) has the file
     bool metadata_made_collective = false;     // the program's list did not ask for collective metadata writes
     bool fails_in_event_set = false;           // like Async VOL (call_report.h)
     std::shared_ptr<OpenFile> file;            // null if forebay's driver does not have it
     std::string unstaged_name;                 // the name by which the program opened it; empty if it is staged
+    std::optional<OtherDriverFiles::Use> other_driver;   // through which it is open; null if it is staged
 
     Origin() = default;
     Origin(const Origin&) = delete;
@@ -100,7 +102,7 @@ herr_t forward(const char* function, void* object, const AccessLists& lists, voi
         const CallScope scope(kind);
         // The call may destroy the object (refresh does), so this keeps the origin.
         const std::shared_ptr<Origin> origin = as_object(object)->origin;
-        const ElinkSwap swap(lists, origin->other_driver);
+        const ElinkSwap swap(lists, origin->left_to_driver);
         const herr_t result = call(as_object(object)->under, origin->under_connector);
         wrap_request(request, origin);
         return brought_home(function) ? result : -1;
@@ -116,7 +118,7 @@ void* forward_new(const char* function, void* object, const AccessLists& lists, 
     void* const made = guard(function, [&]() -> void* {
         if (!is_usable(function, object)) return nullptr;
         const CallScope scope(CallKind::kOther);
-        const ElinkSwap swap(lists, origin->other_driver);
+        const ElinkSwap swap(lists, origin->left_to_driver);
         void* const under = call(as_object(object)->under, origin->under_connector);
         if (under != nullptr) wrap_request(request, origin);
         else (void)brought_home(function);

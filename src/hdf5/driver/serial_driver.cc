@@ -20,6 +20,7 @@
 #include "hdf5/driver/serial_lock.h"
 #include "hdf5/host/guard.h"
 #include "hdf5/open_files.h"
+#include "hdf5/other_driver_files.h"
 #include "hdf5/pause.h"
 #include "hdf5/session.h"
 #include "io/made_file.h"
@@ -127,6 +128,9 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         }
         if (!open.aside && !Session::get().wants(list, open.writable)) open.aside = ledger::AsideReason::kDisabled;
         if (!open.aside && paused) open.aside = ledger::AsideReason::kPaused;
+        if (made.made()) OtherDriverFiles::get().note_created(open.identity);
+        if (!open.aside && open.writable && OtherDriverFiles::get().contains(open.identity))
+            open.aside = ledger::AsideReason::kDriver;
         file->emptied = (flags & H5F_ACC_TRUNC) != 0 || made.made();
         if (file->emptied)
             if (const Status may = may_be_emptied(open); !may) return refuse(may);

@@ -157,3 +157,64 @@ def test_no_rank_stages_what_is_opened_while_one_of_them_has_paused(mpi_python, 
     assert_same_contents(tmp_path / "native", tmp_path / "through")
     assert {Path(entry["path"]).name for entry in statistics(tmp_path) if entry["staged"]} == {"before.h5", "after.h5"}
     assert asides(tmp_path) == {"paused": 1, "mpi": 1}
+
+
+OTHER_DRIVERS = """
+import os
+import h5py, numpy as np
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+seen = []
+# Each rank writes a file alone, and reads it with mpio, which takes no lock.
+own = h5py.File(f"own{world.rank}.h5", "w")
+d = own.create_dataset("x", data=np.arange(100_000))
+own.flush()
+d[:50_000] = world.rank + 3
+again = h5py.File(f"own{world.rank}.h5", "r", driver="mpio", comm=MPI.COMM_SELF)
+seen.append(int(again["x"][:50_000].sum()))
+d[50_000:] = world.rank + 4
+seen.append(int(again["x"][50_000:].sum()))
+own.close()
+own = h5py.File(f"own{world.rank}.h5", "r+")
+own["x"][20_000:30_000] = 8
+seen.append(int(again["x"][20_000:30_000].sum()))
+own.close()
+again.close()
+# The ranks write a file together, and each reads it alone.
+shared = h5py.File("shared.h5", "w", driver="mpio", comm=world)
+d = shared.create_dataset("x", (world.size, 100_000), "i8")
+d[world.rank] = world.rank + 5
+shared.flush()
+d[world.rank, :50_000] = world.rank + 6
+world.Barrier()
+alone = h5py.File("shared.h5", "r", driver="stdio")
+seen.append(int(alone["x"][world.rank, :50_000].sum()))
+d[world.rank, 50_000:] = world.rank + 7
+seen.append(int(alone["x"][world.rank, 50_000:].sum()))
+alone.close()
+if "HDF5_VOL_CONNECTOR" in os.environ:
+    try:
+        h5py.File("shared.h5", "w", driver="stdio")
+    except Exception as error:
+        assert "it is open for writing already" in str(error), error
+    else:
+        raise AssertionError("other ranks' logs would drain over the new content")
+world.Barrier()
+shared.close()
+everything = world.gather(seen)
+if world.rank == 0:
+    print(everything)
+"""
+
+
+@pytest.mark.check
+def test_other_drivers_find_what_a_rank_has_written(mpi_python, tmp_path):
+    told = []
+    for environment, folder in ((native(), tmp_path / "native"), (staged(tmp_path), tmp_path / "through")):
+        done = launch([mpi_python, "-c", OTHER_DRIVERS], environment, folder, RANKS, SECONDS_MAX)
+        assert done.returncode == 0 and done.hung is None, done.told()
+        told.append(done.stdout)
+    assert told[0] == told[1] != ""
+    assert_same_contents(tmp_path / "native", tmp_path / "through")
+    assert sum(entry["staged"] for entry in statistics(tmp_path)) > 0
+    assert {reason for entry in statistics(tmp_path) for reason in entry["reasons"]} == {"driver", "address_given"}

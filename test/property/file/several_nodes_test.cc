@@ -36,7 +36,7 @@ bool keeps_journals(const test::Scratch& scratch) {
     for (const std::string& name : scratch.left()) {
         const auto files = std::move(io::open_posix_directory(scratch.area() + "/" + name)).value()->list().value();
         for (const std::string& file : files)
-            if (file.starts_with(undo::kUndoPrefix)) return true;
+            if (undo::log_of_undo(file)) return true;
     }
     return false;
 }

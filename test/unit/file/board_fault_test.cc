@@ -28,7 +28,7 @@ constexpr std::uint64_t kBytes = 20000;
 
 std::filesystem::path board_in(const Scratch& scratch) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.area()))
-        if (entry.path().filename().string().starts_with(group::kBoardPrefix)) return entry.path();
+        if (group::log_of_board(entry.path().filename().string())) return entry.path();
     ADD_FAILURE() << "no board";
     return {};
 }

@@ -173,6 +173,25 @@ TEST(MemoryFaultOfNodes, keeps_no_other_node_waiting) {
     EXPECT_GT(nth, 5);
 }
 
+// No event tells that there is memory again, so the listener has to call again by itself, but not at once.
+TEST(MemoryFaultOfNodes, has_the_listener_call_again_later) {
+    for (const bool several_nodes : {false, true}) {
+        Participants node(2, options(), nullptr, {}, several_nodes);
+        const Content bytes = bytes_of(9'000, 1);
+        ASSERT_TRUE(node.write(1, 0, bytes));
+        test::failing_for_ever = true;
+        test::allocations_until_failure = 1;
+        const auto next = node.file(0).membership().poll(false);
+        test::failing_for_ever = false;
+        test::allocations_until_failure = std::numeric_limits<long>::max();
+        ASSERT_TRUE(next);
+        EXPECT_GT(next->count(), 0);
+        EXPECT_FALSE(node.file(0).membership().poll(false));
+        ASSERT_TRUE(node.close());
+        EXPECT_TRUE(same(node.target().contents(), bytes));
+    }
+}
+
 TEST(MemoryFaultOfALocalFile, an_open_that_fails_leaves_no_handle) {
     const test::Scratch scratch(bytes_of(5000, 1));
     const std::shared_ptr<stage::Engine> engine = stage::Engine::create(options(), scratch.opener());

@@ -95,6 +95,31 @@ TEST_F(Listener, sees_a_call_that_came_before_its_thread_began) {
     EXPECT_EQ(first->get_future().wait_for(kMuchTooLong), std::future_status::ready);
 }
 
+// For want of memory, or because a log is damaged.
+TEST_F(Listener, rests_until_the_next_event_after_a_call_that_has_left_records) {
+    const auto rests = [this](int polls) {
+        const auto until = std::chrono::steady_clock::now() + kMuchTooLong;
+        while (std::chrono::steady_clock::now() < until) {
+            if (polls_ >= polls && header().bell.listening.load() != 0 && sleeps(thread_)) return polls_.load();
+            std::this_thread::sleep_for(1ms);
+        }
+        return -1;
+    };
+    const auto append = [this] {   // as OwnLog::appended
+        header().arrivals.appended.fetch_add(100);
+        if (header().bell.listening.exchange(0) != 0) io::raise_and_wake(header().bell.doorbell);
+    };
+    append();
+    ASSERT_TRUE(group_.listen([this](bool) -> std::optional<std::chrono::milliseconds> {
+        thread_ = ::gettid();
+        ++polls_;
+        return std::nullopt;
+    }));
+    EXPECT_EQ(rests(1), 1);
+    append();
+    EXPECT_EQ(rests(2), 2);
+}
+
 TEST_F(Listener, that_sleeps_already_forgets_the_number_of_a_process_that_died_before_it_published) {
     struct Seen {
         std::atomic<bool> awaited{false};

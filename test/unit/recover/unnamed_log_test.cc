@@ -23,6 +23,7 @@ using test::Crash;
 using test::LeftBehind;
 using test::same;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class UnnamedLog : public test::RecoveryTest {
@@ -263,6 +264,59 @@ TEST_F(UnusableDirectory, is_discarded_by_its_owner_whatever_is_wrong_with_it) {
         EXPECT_THAT(report.value().removed, ElementsAre(path));
         EXPECT_THAT(area->list().value(), IsEmpty());
         ASSERT_EQ(::rmdir(place.c_str()), 0);
+    }
+}
+
+// Names like those of undo journals and boards, which forebay never gives.
+constexpr std::array kStrange{"undo-1.bak", "undo-", "undo-01", "board-1~", "notes"};
+
+TEST_F(UnnamedLog, is_not_discarded_together_with_files_that_forebay_did_not_write) {
+    for (const char* const strange : kStrange) {
+        SCOPED_TRACE(strange);
+        area_ = io::make_memory_directory("/nls/forebay");
+        processes_.clear();
+        const std::string name = committed().dead.name;
+        Crash after = crash();
+        damage(after, name);
+        const auto directory = std::move(after.area().open_directory(name)).value();
+        ASSERT_TRUE(directory->open_file(strange, io::OpenMode::kCreateNew));
+        const auto before = directory->list().value();
+        const Report report = discarded(after, name);
+        EXPECT_FALSE(report.all_well());
+        EXPECT_TRUE(std::ranges::any_of(report.refused, [&](const DirectoryReport& one) {
+            return one.status.message().find(std::string("did not write ") + strange) != std::string::npos;
+        }));
+        EXPECT_EQ(directory->list().value(), before);
+        ASSERT_TRUE(directory->remove_file(strange));
+        EXPECT_TRUE(discarded(after, name).all_well());
+        EXPECT_THAT(after.left(), IsEmpty());
+    }
+}
+
+class StrangeFile : public test::RecoveryTest {};
+
+TEST_F(StrangeFile, stays_after_a_recovery_that_removes_the_logs_beside_it) {
+    for (const char* const strange : kStrange) {
+        SCOPED_TRACE(strange);
+        area_ = io::make_memory_directory("/nls/forebay");
+        processes_.clear();
+        const std::string name = committed().dead.name;
+        Crash after = crash();
+        const auto directory = std::move(after.area().open_directory(name)).value();
+        ASSERT_TRUE(directory->open_file(strange, io::OpenMode::kCreateNew));
+        const auto report = after.recover();
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().files.size(), 1u);
+        EXPECT_EQ(report.value().files[0].outcome, Outcome::kRecovered);
+        EXPECT_TRUE(same(after.contents(), bytes_of(100, 1)));
+        ASSERT_EQ(report.value().refused.size(), 1u);
+        EXPECT_THAT(report.value().refused[0].status.message(), HasSubstr(std::string("did not write ") + strange));
+        EXPECT_THAT(directory->list().value(), ElementsAre(strange));
+        ASSERT_TRUE(directory->remove_file(strange));
+        const auto again = after.recover();
+        ASSERT_TRUE(again);
+        EXPECT_TRUE(again.value().all_well());
+        EXPECT_THAT(after.left(), IsEmpty());
     }
 }
 
