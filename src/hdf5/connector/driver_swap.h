@@ -2,16 +2,16 @@
 // A copy of the user's file access list gets our driver and the connector beneath. Lists that HDF5 hands out later get
 // the user's driver and connector back, so no program sees ours. Files that forebay must not touch keep their driver
 // and are counted with the reason. Invariant: before a serial driver opens an existing file by its name, deferred
-// closes have ended and the file is recovered. Another driver finds all bytes there (other_driver.h). The exceptions are
-// sources of a virtual dataset whose file another driver has, and drivers with several files, whose names forebay does
-// not know. A read-only open may go on unrecovered, with a warning. After another driver has made or emptied a file, the
-// logs of dead processes are void (emptied_file.h). A file that is open here through forebay's driver, or through sec2,
-// keeps that driver whatever the options of a later open say. SWMR files get our driver, which does not stage them.
-// HDF5 tells files apart by driver first, and the same file may be open without SWMR, also through an external link.
-// With mpio, copying a list is collective. If a rank was started without the connector (file/launch.h), there is no
-// ballot, and the copy has the communicator of the original (local_list.h). Ownership: an `UnderList` owns its copy.
-// Thread-safety: as HDF5's. Blocks as stat(2), on deferred closes and the drain of an open file, and with mpio until all
-// ranks have voted and recovered the file.
+// closes have ended and the file is recovered. Another driver finds all bytes there (other_driver.h). The exceptions
+// are sources of a virtual dataset whose file another driver has, and drivers with several files, whose names forebay
+// does not know. A read-only open may go on unrecovered, with a warning. After another driver has made or emptied a
+// file, the logs of dead processes are void (emptied_file.h). A file that is open here through forebay's driver, or
+// through sec2, keeps that driver whatever the options of a later open say. SWMR files get our driver, which does not
+// stage them. HDF5 tells files apart by driver first, and the same file may be open without SWMR, also through an
+// external link. With mpio, copying a list is collective. If a rank was started without the connector (file/launch.h),
+// there is no ballot, and the copy has the communicator of the original (local_list.h). Ownership: an `UnderList` owns
+// its copy. Thread-safety: as HDF5's. Blocks as stat(2), on deferred closes and the drain of an open file, and with
+// mpio until all ranks have voted and recovered the file.
 #pragma once
 
 #include <functional>

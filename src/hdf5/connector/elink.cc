@@ -134,8 +134,8 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
     if (self.function != nullptr &&
         self.function(parent_file, parent_group, file, object, flags, access, self.data) < 0)
         return -1;
-    // HDF5 passes the flags with which the program has created the parent file. It ignores these two without a callback,
-    // and refuses them with one.
+    // HDF5 passes the flags with which the program has created the parent file. It ignores these two without a
+    // callback, and refuses them with one.
     const unsigned used = *flags & ~(H5F_ACC_TRUNC | H5F_ACC_EXCL);
     if (self.function == nullptr) *flags = used;
     if (*flags != used) return 0;
@@ -150,8 +150,7 @@ herr_t ElinkSwap::before_opening(const char* parent_file, const char* parent_gro
             push_error("open_external_link", host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, whole);
             return -1;
         }
-        if (const auto identity = io::identify(place->string()))
-            OtherDriverFiles::get().note_linked(identity.value());
+        if (const auto identity = io::identify(place->string())) OtherDriverFiles::get().note_linked(identity.value());
         return 0;
     });
 }
