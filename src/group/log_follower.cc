@@ -24,12 +24,12 @@ class LiveSegment final : public log::SegmentBytes {
         const std::byte* const fault = io::find_unreadable(bytes().subspan(begin, end - begin), segment_.at(begin));
         return fault == nullptr ? Status::ok() : segment_.fault(fault);
     }
-    // A number that no segment reaches, if the page is unreadable: what was read does not count, and the next read
-    // fails.
-    [[nodiscard]] std::uint64_t generation() const noexcept override {
+    // EIO: the page is unreadable.
+    [[nodiscard]] Result<std::uint64_t> generation() const override {
         std::uint64_t now = 0;
         const std::byte* const fault = io::guarded(segment_.bytes(), [&]() noexcept { now = segment_.generation(); });
-        return fault == nullptr ? now : UINT64_MAX;
+        if (fault != nullptr) return segment_.fault(fault);
+        return now;
     }
 
   private:
@@ -83,10 +83,14 @@ Status LogFollower::read(std::vector<Record>& records) {
         if (fault != nullptr) return segment.fault(fault);
         segment.participant = participant_;
         segment.order = {};
+        if (row.released.load(std::memory_order_acquire) > next_order_) return reused(next_order_);
         open_.push_back({next_order_, &segment, log::RecordCursor(use, generation)});
-        if (row.released.load(std::memory_order_acquire) > next_order_) return Status(Code::kNotFound, "released");
         ++next_order_;
     }
+}
+
+Status LogFollower::reused(std::uint64_t order) const {
+    return {Code::kNotFound, fmt::format("{}: segment {} was used again", pool_->name(), order)};
 }
 
 Status LogFollower::read_segment(Open& open, std::vector<Record>& records) {
@@ -96,6 +100,7 @@ Status LogFollower::read_segment(Open& open, std::vector<Record>& records) {
     const std::optional<std::uint64_t> tail = segment->published_tail();
     if (!tail) return segment->fault(segment->at(log::kTailOffset));
     const std::size_t before = records.size();
+    const std::uint64_t begin = cursor.position();
     Found found;
     for (; (found = cursor.look(bytes, *tail, log::PayloadCheck::kTrust)) == Found::kRecord; cursor.advance()) {
         log::DecodedRecord& record = cursor.record();
@@ -108,7 +113,8 @@ Status LogFollower::read_segment(Open& open, std::vector<Record>& records) {
     if (Status same = cursor.confirm(bytes); !same) {
         segment->unindexed.fetch_sub(records.size() - before, std::memory_order_relaxed);
         records.resize(before);
-        return same;
+        cursor.return_to(begin);   // the segment must not seem read to its end
+        return same.code() == Code::kNotFound ? reused(order) : same;
     }
     if (found == Found::kEnd) return Status::ok();
     if (found == Found::kUnreadable) return cursor.why();

@@ -34,10 +34,12 @@ class LogFollower {
         std::uint64_t bytes = 0;           // of the payload
     };
     // Appends the new records to `records`. Each counts in its segment's `unindexed` until the caller subtracts it.
-    // kNotFound: a segment was reused before the read (never in the drainer, which releases segments). EIO: a page of
-    // the log is unreadable (io/guarded_access.h). Other errors: the pool cannot be mapped, or is damaged.
+    // kNotFound: a segment was reused before the read. In the drainer, which releases segments, this is damage. EIO: a
+    // page of the log is unreadable (io/guarded_access.h), which tells nothing about a reuse. Other errors: the pool
+    // cannot be mapped, or is damaged.
     Status read(std::vector<Record>& records);
 
+    // For participants that do not drain: begins again with the segments that are not released.
     void restart();
 
     // For the drainer: the lowest records that are still needed.
@@ -70,6 +72,7 @@ class LogFollower {
         log::RecordCursor cursor;
     };
     Result<log::Segment*> view(std::uint64_t order);
+    [[nodiscard]] Status reused(std::uint64_t order) const;   // kNotFound
     [[nodiscard]] bool may_release(const Open& open) const noexcept;
     Status read_segment(Open& open, std::vector<Record>& records);
 

@@ -58,15 +58,18 @@ void RecordOrder::await_complete() noexcept {
     }
 }
 
-// Reads all logs so that no record before a marker is missing. Returns false if the caller must restart.
+// Reads all logs so that no record before a marker is missing. Returns false if the caller must restart. The drainer
+// never restarts: the index has its own records, which no follower reads again.
 bool RecordOrder::read_cut() {
     const auto& epoch = participants_.header().epoch;
     for (;;) {
         const std::uint64_t before = epoch.load(std::memory_order_acquire);
         for (const auto& log : logs_) {
             const Status read = log->read(records_);
-            if (read.code() == Code::kNotFound) return false;
-            if (!read && damage_.is_ok()) damage_ = read;
+            const bool reused = read.code() == Code::kNotFound;
+            if (reused && !participants_.drains()) return false;
+            if (read || !damage_.is_ok()) continue;
+            damage_ = reused ? Status(Code::kCorrupt, read.message() + ", although it was not released") : read;
         }
         if (epoch.load(std::memory_order_acquire) == before) return true;
     }

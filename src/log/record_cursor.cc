@@ -43,7 +43,9 @@ RecordCursor::Found RecordCursor::search(SegmentBytes& segment, std::uint64_t en
 
 Status RecordCursor::confirm(const SegmentBytes& segment) const {
     std::atomic_thread_fence(std::memory_order_acquire);   // after the loads of the records
-    return segment.generation() == generation_ ? Status::ok() : Status(Code::kNotFound, "used again");
+    const auto now = segment.generation();
+    if (!now) return now.status();
+    return now.value() == generation_ ? Status::ok() : Status(Code::kNotFound, "used again");
 }
 
 }   // namespace forebay::log

@@ -19,6 +19,7 @@
 //     follows the order of segments.
 //   - A living process may reuse a segment during a look, and raises its generation first. So records count only after
 //     `confirm` found the generation unchanged. Atomics guard tail, use and generation, not the records' bytes.
+//   - An unreadable generation tells nothing about a reuse, so `confirm` returns another error for it.
 //
 // Ownership: the cursor holds copies; only payloads lie in the segment's bytes. Not thread-safe. Blocks on `load`.
 #pragma once
@@ -38,8 +39,8 @@ class SegmentBytes {
     [[nodiscard]] io::Bytes bytes() const noexcept { return bytes_; }
     // Loads [begin, end), which lies in `bytes`. From one call to the next, `begin` never falls.
     virtual Status load(std::uint64_t begin, std::uint64_t end) = 0;
-    // The generation at this instant. It is constant in a dead process's segment.
-    [[nodiscard]] virtual std::uint64_t generation() const noexcept { return 0; }
+    // The generation at this instant. It is constant in a dead process's segment. An error: it is unreadable now.
+    [[nodiscard]] virtual Result<std::uint64_t> generation() const { return std::uint64_t{0}; }
 
   protected:
     explicit SegmentBytes(io::Bytes bytes) noexcept : bytes_(bytes) {}
@@ -72,8 +73,11 @@ class RecordCursor {
     // Passes over torn bytes to the next record of any kind, or to the end. Does not verify payloads.
     [[nodiscard]] Found search(SegmentBytes& segment, std::uint64_t end);
 
-    // kNotFound: the segment was reused, and the records found since the last call are void.
+    // Unless ok, the records found since the last call are void. kNotFound: the segment was reused. Otherwise the error
+    // of `generation`; the segment may be as it was.
     [[nodiscard]] Status confirm(const SegmentBytes& segment) const;
+    // Finds the records from `position` on again. The cursor has stood there.
+    void return_to(std::uint64_t position) noexcept { position_ = position; }
 
     [[nodiscard]] std::uint64_t position() const noexcept { return position_; }
     [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }

@@ -32,7 +32,10 @@ class PartialSegment final : private UnloadedBytes, public log::SegmentBytes {
         loaded_to = std::max(loaded_to, end);
         return Status::ok();
     }
-    [[nodiscard]] std::uint64_t generation() const noexcept override { return owner_generation; }
+    [[nodiscard]] Result<std::uint64_t> generation() const override {
+        if (readable < log::kGenerationOffset) return Status::from_errno(EIO, "load the header of a segment");
+        return owner_generation;
+    }
     [[nodiscard]] std::vector<std::byte>& content() noexcept { return content_; }
     // False once a load began before an earlier one, or outside the segment.
     [[nodiscard]] bool in_order() const noexcept { return in_order_; }

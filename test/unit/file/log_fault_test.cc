@@ -2,6 +2,7 @@
 // and nobody waits for ever.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -114,6 +115,36 @@ INSTANTIATE_TEST_SUITE_P(Whose, CutLog,
                              return "participant_" + std::to_string(given.param.whose) +
                                     (given.param.durability == Durability::kNode ? "_node" : "_process");
                          });
+
+// A log that was cut and grown again has another generation. The drainer has released no segment, so nothing is used
+// again: it keeps its own records, which are in no log that it follows.
+TEST(ChangedLog, of_another_participant_never_makes_the_drainer_forget_its_own_bytes) {
+    for (const bool written_after : {false, true}) {
+        SCOPED_TRACE(written_after);
+        Participants node(kCount, options());
+        test::PlainBytes now;
+        for (std::size_t who = 0; who < kCount; ++who) {
+            const auto bytes = bytes_of(5000, who);
+            ASSERT_TRUE(node.write(who, who * kBytes, bytes));
+            now.write(who * kBytes, bytes);
+        }
+        ASSERT_TRUE(same(node.read(0, 0, now.content.size()), now.content)) << "the drainer follows the others";
+        io::Directory& area = *node.engine(1).area().directory();
+        const std::array<std::byte, 8> changed{std::byte{0x77}};
+        ASSERT_TRUE(area.open_file("log", io::OpenMode::kReadWrite).value()->write_at(log::kGenerationOffset, changed));
+        if (written_after) (void)node.write(1, kBytes, bytes_of(100, 9));
+        std::vector<std::byte> own(5000);
+        const Status read = node.file(0).read(0, own);
+        if (read) {
+            EXPECT_TRUE(same(own, now.read(0, own.size())));
+        } else {
+            EXPECT_NE(read.message().find("/log"), std::string::npos) << read.message();
+        }
+        EXPECT_FALSE(node.commit());
+        EXPECT_FALSE(node.close());
+        EXPECT_FALSE(node.scratch().logs().empty()) << "the logs stay for recovery";
+    }
+}
 
 // The device takes the bytes of one rank's log, and fails to write them back later. The drainer finds zeros there.
 class LosingLog : public testing::TestWithParam<int> {};

@@ -163,6 +163,22 @@ TEST_F(LogFollowerTest, a_segment_that_was_used_again_is_noticed_even_if_it_hold
     EXPECT_TRUE(status_);
 }
 
+// Otherwise the drainer would take the segment for one that it has followed to the end, and release it.
+TEST_F(LogFollowerTest, records_that_do_not_count_are_found_again) {
+    log::Segment* const segment = adopt();
+    append(0);
+    EXPECT_EQ(read().size(), 1u);
+    const std::uint64_t end = follower_.end();
+    append(1000);
+    *segment->at(log::kGenerationOffset) ^= std::byte{0x40};
+    EXPECT_EQ(read(), Sequences{});
+    EXPECT_EQ(status_.code(), Code::kNotFound) << status_.message();
+    EXPECT_EQ(follower_.end(), end);
+    *segment->at(log::kGenerationOffset) ^= std::byte{0x40};
+    EXPECT_EQ(read().size(), 1u);
+    EXPECT_TRUE(status_) << status_.message();
+}
+
 TEST_F(LogFollowerTest, a_damaged_record_ends_the_log_with_an_error) {
     log::Segment* const segment = adopt();
     append(0);

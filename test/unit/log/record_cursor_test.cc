@@ -166,6 +166,17 @@ TEST_F(RecordCursorTest, the_records_of_a_stale_generation_are_void) {
     EXPECT_EQ(cursor_.confirm(segment_).code(), Code::kNotFound);
 }
 
+// A device that fails says nothing about a reuse: a drainer would forget records that only it has.
+TEST_F(RecordCursorTest, an_unreadable_generation_is_not_taken_for_a_reuse) {
+    open();
+    data(2);
+    EXPECT_THAT(read(end_), ElementsAre(1, 2));
+    segment_.readable = 0;
+    EXPECT_EQ(cursor_.confirm(segment_).sys_errno(), EIO);
+    segment_.readable = UINT64_MAX;
+    EXPECT_TRUE(cursor_.confirm(segment_));
+}
+
 TEST_F(RecordCursorTest, gaps_and_falls_of_sequence_numbers_are_no_damage) {
     open();
     for (const std::uint64_t sequence : {9u, 5u, 5u, 100u}) data(sequence);
