@@ -342,6 +342,8 @@ Status visit_segments(io::File& file, std::uint64_t front_bytes, std::vector<std
     return Status::ok();
 }
 
+Status tail_moved() { return {Code::kCorrupt, "its tail is not where it was"}; }
+
 // Finds segments of one log, in ascending order, whose records continue behind the tail. The newest segment may have
 // such a record, which was never published. In any other the tail is wrong; it has no checksum.
 Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::MutableBytes buffer) {
@@ -356,7 +358,8 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
                                            : Found::kRecord;
         if (found == Found::kUnreadable) return segment.cursor.why();
         if (found != Found::kRecord) continue;
-        segment.damage = Status(Code::kCorrupt, "its tail is not where it was");
+        segment.damage = tail_moved();
+        segment.hides_record = true;
         segment.hidden_commits = 1;
     }
     return Status::ok();
@@ -390,27 +393,72 @@ Result<std::vector<ScannedLog>> scan(io::File& file) {
         ScannedLog& log = logs.emplace_back(assemble(std::move(segments)));
         log.damage.insert(log.damage.end(), anybodys.begin(), anybodys.end());
         if (!anybodys.empty() && !log.durable) log.lost_after = 0;
+        // Such a segment may have the records of a log that has no readable one.
+        if (anybodys.empty() || !log.target.path.empty()) continue;
+        log.hides_record = true;
+        log.hidden_commits = 2;
     }
     return logs;
 }
 
+namespace {
+
+// Finds a log, by the headers of its segments, whose first record is gone: a segment without records is older than
+// another one. A durable log may lose the records of any segment with the power (check_tails).
+class EmptySegments {
+  public:
+    void add(std::uint64_t begin, const SegmentHeader& header) {
+        Log& log = logs_[key_of(header)];
+        if (!log.newest || *log.newest < header.order) log.newest = header.order;
+        if (header.tail > kSegmentHeaderBytes || (log.empty && *log.empty < header.order)) return;
+        log.empty = header.order;
+        log.empty_at = begin;
+    }
+    void note_durable(const SegmentHeader& header) { logs_[key_of(header)].durable = true; }
+    // The place of such a segment; none: there is none.
+    [[nodiscard]] std::optional<std::uint64_t> find_older() const {
+        for (const auto& [key, log] : logs_)
+            if (!log.durable && log.empty && *log.empty < *log.newest) return log.empty_at;
+        return std::nullopt;
+    }
+
+  private:
+    struct Log {
+        std::optional<std::uint64_t> newest, empty;   // orders
+        std::uint64_t empty_at = 0;
+        bool durable = false;
+    };
+    std::map<decltype(key_of({})), Log> logs_;
+};
+
+}   // namespace
+
 Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread) {
     std::vector<OpenPayload> targets;
+    EmptySegments empty;
     std::vector<std::byte> buffer;
+    const auto note = [&](std::uint64_t begin, const Status& why) {
+        if (!why && unread != nullptr && unread->is_ok())
+            *unread = why.with_context(fmt::format("scan {}: segment at offset {}", file.name(), begin));
+    };
     FOREBAY_TRY(visit_segments(file, kOpenRecordMax, buffer, [&](std::uint64_t begin, const auto& header) {
         Status why = header.status();
+        if (header) empty.add(begin, header.value());
         if (header && header.value().tail > kSegmentHeaderBytes) {
             const auto front = std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), kOpenRecordMax));
             FileSegment bytes(file, begin, front, front.size());
             RecordCursor cursor(header.value().use);
-            if (cursor.look(bytes, front.size(), PayloadCheck::kVerify) == Found::kRecord)
+            if (cursor.look(bytes, front.size(), PayloadCheck::kVerify) == Found::kRecord) {
                 targets.push_back(cursor.opening()->target);
-            else why = cursor.why();
+                if (cursor.opening()->header.durable) empty.note_durable(header.value());
+            } else {
+                why = cursor.why();
+            }
         }
-        if (!why && unread != nullptr && unread->is_ok())
-            *unread = why.with_context(fmt::format("scan {}: segment at offset {}", file.name(), begin));
+        note(begin, why);
         return Status::ok();
     }));
+    if (const auto begin = empty.find_older()) note(*begin, tail_moved());
     return targets;
 }
 

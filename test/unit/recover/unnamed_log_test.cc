@@ -8,7 +8,10 @@
 #include <array>
 #include <filesystem>
 
+#include "base/bytes.h"
 #include "io/posix_file.h"
+#include "log/scan.h"
+#include "recover/process_directory.h"
 #include "support/recovery_fixture.h"
 #include "support/scratch_folder.h"
 
@@ -34,6 +37,12 @@ class UnnamedLog : public test::RecoveryTest {
         ASSERT_NE(record, bytes.end());
         *(record + 20) ^= std::byte{1};
         ASSERT_TRUE(file->write_at(0, bytes));
+    }
+    static void set_tail(Crash& crash, const std::string& directory, int segment, std::uint64_t tail) {
+        std::array<std::byte, 8> word{};
+        store_le(word.data(), tail);
+        const std::uint64_t begin = static_cast<std::uint64_t>(segment) * test::kLeftoverSegment;
+        ASSERT_TRUE(crash.file("log", directory)->write_at(begin + log::kTailOffset, word));
     }
     static Report discarded(Crash& crash, const std::string& directory, bool dry_run = false) {
         Discarded request;
@@ -86,6 +95,64 @@ TEST_F(UnnamedLog, of_an_earlier_boot_is_kept_if_it_has_had_two_commits) {
         ASSERT_TRUE(report);
         EXPECT_EQ(report.value().refused.size(), twice ? 1u : 0u);
         EXPECT_EQ(after.left().empty(), !twice);
+    }
+}
+
+// The headers of segments come back from the device as they were first written. Their log went on, so each but the
+// newest had records.
+TEST_F(UnnamedLog, whose_tails_are_old_is_kept_and_an_open_is_told) {
+    for (const int segments : {2, 3}) {
+        SCOPED_TRACE(segments);
+        area_ = io::make_memory_directory("/nls/forebay");
+        processes_.clear();
+        auto left = committed();
+        for (int i = 1; i < segments; ++i) left.dead.adopt(left.log);
+        Crash after = crash();
+        for (int i = 0; i < segments; ++i) set_tail(after, left.dead.name, i, log::kSegmentHeaderBytes);
+        Status unread;
+        const auto targets = log::scan_targets(*after.file("log", left.dead.name), &unread);
+        ASSERT_TRUE(targets);
+        EXPECT_THAT(targets.value(), IsEmpty());
+        EXPECT_EQ(unread.code(), Code::kCorrupt);
+        EXPECT_EQ(judge(after.area(), left.dead.name, left.dead.process, after.alive).unread.code(), Code::kCorrupt);
+        const auto report = after.recover();
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().refused.size(), 1u);
+        EXPECT_EQ(report.value().refused[0].status.code(), Code::kCorrupt);
+        EXPECT_THAT(after.left(), ElementsAre(left.dead.name));
+    }
+}
+
+// A death between the begin of the first segment and its first record leaves nothing to keep.
+TEST_F(UnnamedLog, that_was_never_begun_is_removed) {
+    auto& dead = process();
+    (void)dead.open(1, 0);
+    Crash after = crash();
+    set_tail(after, dead.name, 0, log::kSegmentHeaderBytes);
+    EXPECT_TRUE(judge(after.area(), dead.name, dead.process, after.alive).unread);
+    const auto report = after.recover();
+    ASSERT_TRUE(report);
+    EXPECT_TRUE(report.value().all_well());
+    EXPECT_THAT(after.left(), IsEmpty());
+}
+
+// The unreadable segment may belong to the log that has no record, or to one whose every segment it is.
+TEST_F(UnnamedLog, of_a_segment_with_an_unreadable_header_is_kept_beside_one_without_records) {
+    for (const bool restarted : {false, true}) {
+        SCOPED_TRACE(restarted);
+        area_ = io::make_memory_directory("/nls/forebay");
+        processes_.clear();
+        LeftBehind& dead = committed().dead;
+        (void)dead.open(2, 0);
+        Crash after = crash();
+        if (restarted) after.boot_id[0] ^= std::byte{1};
+        ASSERT_TRUE(after.file("log", dead.name)->write_at(20, bytes_of(40, 9)));
+        set_tail(after, dead.name, 1, log::kSegmentHeaderBytes);
+        const auto report = after.recover();
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().refused.size(), 1u);
+        EXPECT_EQ(report.value().refused[0].status.code(), Code::kCorrupt);
+        EXPECT_THAT(after.left(), ElementsAre(dead.name));
     }
 }
 
