@@ -31,6 +31,17 @@ template <class Act>
     }
 }
 
+// Makes a system call's failure as Status::from_errno does, for errors that the system tells only once: `describe`
+// names the attempt and the file. Without memory for that text, the failure has a shorter one.
+template <class Describe>
+[[nodiscard]] Status failed_call(int sys_errno, Describe&& describe) noexcept {
+    try {
+        return Status::from_errno(sys_errno, std::forward<Describe>(describe)());
+    } catch (const std::bad_alloc&) {
+        return Status::from_errno(sys_errno);
+    }
+}
+
 // Returns a copy of `failure`. Without memory for its text, the copy has the text `instead`, of at most 15 characters.
 [[nodiscard]] inline Status copy_of(const Status& failure, const char* instead) noexcept {
     try {

@@ -71,6 +71,11 @@ Status Status::from_errno(int sys_errno, std::string_view doing) {
     return {code_of(sys_errno), std::move(message), sys_errno, may_succeed_later(sys_errno)};
 }
 
+// At most 15 characters fit into the string object.
+Status Status::from_errno(int sys_errno) noexcept {
+    return {code_of(sys_errno), "errno " + std::to_string(sys_errno), sys_errno, may_succeed_later(sys_errno)};
+}
+
 Status Status::with_context(std::string_view context) const {
     if (is_ok()) return *this;
     Status outer = *this;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/attempt.h"
+
 namespace forebay::io {
 
 void FaultPlan::fail(Operation operation, std::uint64_t nth, std::uint64_t count, int sys_errno,
@@ -104,7 +106,7 @@ class FaultFile final : public File {
             offset += part.size();
             rest -= part.size();
         }
-        return Status::from_errno(verdict.sys_errno, fmt::format("write at offset {} of {}", offset, name()));
+        return failed_call(verdict.sys_errno, [&] { return fmt::format("write at offset {} of {}", offset, name()); });
     }
 
     FileTraits traits() override { return file_->traits(); }
@@ -153,7 +155,7 @@ class FaultFile final : public File {
     Status admit(Operation operation, const char* call) {
         const auto verdict = plan_->arrive(operation);
         if (verdict.sys_errno == 0) return Status::ok();
-        return Status::from_errno(verdict.sys_errno, fmt::format("{} {}", call, name()));
+        return failed_call(verdict.sys_errno, [&] { return fmt::format("{} {}", call, name()); });
     }
 
     std::unique_ptr<File> file_;
@@ -198,7 +200,7 @@ class FaultDirectory final : public Directory {
     Status sync() override {
         const auto verdict = plan_->arrive(Operation::kSync);
         if (verdict.sys_errno == 0) return directory_->sync();
-        return Status::from_errno(verdict.sys_errno, "sync " + name());
+        return failed_call(verdict.sys_errno, [&] { return "sync " + name(); });
     }
     Result<Facts> facts(const std::string& name) override { return directory_->facts(name); }
     void rest() noexcept override { directory_->rest(); }

@@ -1,6 +1,8 @@
 // The only door to the operating system's files: one seam with a POSIX, an in-memory and a fault-injecting
 // implementation, which all pass the same conformance tests. Offsets and lengths are bytes. Calls block until the
-// operating system has taken the bytes; only the sync calls wait for a device. Thread-safety: calls on one File may run
+// operating system has taken the bytes; only the sync calls wait for a device. INVARIANT: each error that the operating
+// system reports is returned, also without memory for its text, because a failed write-back is reported only once. A
+// call that throws std::bad_alloc has got no such report. Thread-safety: calls on one File may run
 // concurrently; overlapping concurrent writes leave the bytes of either one.
 #pragma once
 

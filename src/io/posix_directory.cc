@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/attempt.h"
 #include "io/lock_wait.h"
 #include "io/path.h"
 #include "io/posix_call.h"
@@ -197,8 +198,7 @@ class PosixDirectory final : public Directory {
                found.st_ino == known->inode;
     }
     Status failure(const char* call, const std::string& name) const {
-        const int error = errno;
-        return Status::from_errno(error, fmt::format("{} {}", call, path_of(name)));
+        return failed_call(errno, [&] { return fmt::format("{} {}", call, path_of(name)); });
     }
 
     Descriptor descriptor_;

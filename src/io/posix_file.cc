@@ -16,6 +16,7 @@
 #include <climits>
 #include <optional>
 
+#include "base/attempt.h"
 #include "base/background_thread.h"
 #include "io/file_control.h"
 #include "io/file_system.h"
@@ -167,7 +168,7 @@ class PosixFile final : public File {
         const auto use = descriptor_->use();
         if (!use) return use.status();
         if (restarted([&] { return ::ftruncate(use.value().number(), as_off(size)); }) != 0)
-            return Status::from_errno(errno, fmt::format("set size of {} to {} bytes", name_, size));
+            return failed_call(errno, [&] { return fmt::format("set size of {} to {} bytes", name_, size); });
         return Status::ok();
     }
 
@@ -224,7 +225,7 @@ class PosixFile final : public File {
         const auto known = identity();
         if (!known || has_record_locks(known.value())) return sync();
         const int error = descriptor_->flush_as_close();
-        return error == 0 ? Status::ok() : Status::from_errno(error, "close " + name_);
+        return error == 0 ? Status::ok() : failed_call(error, [&] { return "close " + name_; });
     }
 
     // The system tells each descriptor once. Far behind the end there is no page to wait for.
@@ -263,13 +264,12 @@ class PosixFile final : public File {
         for (const Bytes& piece : pieces) end += piece.size();
         return stay_within(end);
     }
-    Status failure(const char* call) const {
-        const int error = errno;
-        return Status::from_errno(error, fmt::format("{} {}", call, name_));
+    Status failure(const char* call) const noexcept {
+        return failed_call(errno, [&] { return fmt::format("{} {}", call, name_); });
     }
-    Status failure(const char* call, std::uint64_t offset, std::uint64_t length) const {
-        const int error = errno;
-        return Status::from_errno(error, fmt::format("{} {} bytes at offset {} of {}", call, length, offset, name_));
+    Status failure(const char* call, std::uint64_t offset, std::uint64_t length) const noexcept {
+        return failed_call(errno,
+                           [&] { return fmt::format("{} {} bytes at offset {} of {}", call, length, offset, name_); });
     }
 
     const std::shared_ptr<Descriptor> descriptor_;

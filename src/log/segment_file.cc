@@ -62,7 +62,8 @@ Status SegmentFile::write(const Segment& segment, std::uint64_t offset, std::spa
     return file_->write_gather_at(segment.index() * segment_bytes_ + offset, pieces);
 }
 
-// The failure is counted before another thread can ask, because the system tells it only once.
+// The failure is counted before another thread can ask, because the system tells it only once. Nothing allocates
+// before: the file reports an error without memory, too (io/file.h).
 Status SegmentFile::sync() {
     const std::lock_guard lock(losing_);
     const Status synced = file_->sync();

@@ -26,6 +26,21 @@ class FailingAllocation {
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 };
 
+// Makes all allocations fail while it lives.
+class NoMemory {
+  public:
+    NoMemory() noexcept {
+        failing_for_ever = true;
+        allocations_until_failure = 1;
+    }
+    ~NoMemory() {
+        failing_for_ever = false;
+        allocations_until_failure = std::numeric_limits<long>::max();
+    }
+    NoMemory(const NoMemory&) = delete;
+    NoMemory& operator=(const NoMemory&) = delete;
+};
+
 // Calls `act` with its first, second, ... allocation failing until it succeeds, and `check` after each failure. Returns
 // the number of failures.
 template <class Prepare, class Act, class Check>

@@ -1,6 +1,9 @@
 // No memory while a log grows: what recovery finds then is a whole log.
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
+#include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "log/file_log.h"
 #include "log/scan.h"
@@ -60,6 +63,23 @@ TEST(LogWithoutMemory, a_pool_that_cannot_begin_to_warm_up_returns_and_can_be_us
     const auto acquire = [&] { EXPECT_TRUE(pool->acquire(1, 0)); };
     EXPECT_GT(test::fail_each_allocation(prepare, [&] { pool->warm_up(); }, acquire), 1);
     acquire();
+}
+
+// The system tells a failure of the device once. A repeated flush then finds it counted.
+TEST(LogWithoutMemory, a_loss_that_the_device_reports_is_counted) {
+    const auto plan = std::make_shared<io::FaultPlan>();
+    SegmentPool pool(io::make_fault_file(io::make_memory_file("/area/a log with a name that is not short"), plan),
+                     PoolLimits{8 * kSegment, kSegment, 0}, {42, 4711, {}});
+    FileLog log(pool, 5, LogTarget{0x21, 0x22, "/scratch/run.h5"}, false);
+    plan->fail(io::Operation::kSync, 1, 1, EIO);
+    Status synced;
+    {
+        const test::NoMemory none;
+        synced = pool.file().sync();
+    }
+    EXPECT_EQ(synced.sys_errno(), EIO) << synced.message();
+    EXPECT_EQ(pool.file().losses(), 1u);
+    EXPECT_EQ(log.lost().sys_errno(), EIO);
 }
 
 }   // namespace
