@@ -11,11 +11,12 @@
 //   outflow_work.cc    the work of drain threads: how it is taken, carried out and ended
 //   outflow_turns.cc   work behind a close
 //
-// Invariants: each work that was taken is ended once, or put off. All ready bytes reach the target, unless the drain
-// halts. Ownership: the file owns the outflow; while a drain thread works, it keeps the file (DrainListener::hold).
-// Thread-safety: the lock is the file's, `state.mutex`, as annotated. It is never held across a call of the target.
-// Blocking: a function that drops the lock says so. A wait for the target fails with ETIMEDOUT once nothing has reached
-// it for the time in option patience; no byte is lost then.
+// Invariants: each work that was taken is ended once, or put off. A planned write stays only while some thread will
+// take it, also after std::bad_alloc: its range is in flight, and writes that bypass the log wait for it. All ready
+// bytes reach the target, unless the drain halts. Ownership: the file owns the outflow; while a drain thread works, it
+// keeps the file (DrainListener::hold). Thread-safety: the lock is the file's, `state.mutex`, as annotated. It is never
+// held across a call of the target. Blocking: a function that drops the lock says so. A wait for the target fails with
+// ETIMEDOUT once nothing has reached it for the time in option patience; no byte is lost then.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,9 @@ class Outflow final : public WorkSource {
         bool lengthened, begun;
     };
 
+    // std::bad_alloc: nothing is taken, and no planned write is left without a thread.
     Taken take_next() REQUIRES(state.mutex);
+    Taken find_work() REQUIRES(state.mutex);
     // `told` belongs to the call that waits for the outcome; null if none does.
     Taken take_resize(std::uint64_t size, std::shared_ptr<AwaitedCall> told = nullptr) REQUIRES(state.mutex);
     void carry_out(Taken taken) REQUIRES(state.mutex);

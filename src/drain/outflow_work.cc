@@ -180,12 +180,7 @@ WorkSource::Taken Outflow::take() {
     bool nothing_left;
     {
         const LockGuard lock(state.mutex);
-        try {
-            taken = take_next();
-        } catch (const std::bad_alloc&) {
-            state.starve();
-            throw;
-        }
+        taken = take_next();
         nothing_left = !taken.work && state.queue.idle();
     }
     if (nothing_left) {
@@ -196,6 +191,15 @@ WorkSource::Taken Outflow::take() {
 }
 
 WorkSource::Taken Outflow::take_next() {
+    try {
+        return find_work();
+    } catch (const std::bad_alloc&) {
+        state.starve();
+        throw;
+    }
+}
+
+WorkSource::Taken Outflow::find_work() {
     if (!state.listener.drains() || state.failures.halted() || state.queue.resizing() || !state.queue.has_room() ||
         state.pausing() || state.turns.closed())
         return {};

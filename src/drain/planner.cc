@@ -1,6 +1,7 @@
 #include "drain/planner.h"
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "extent/stripe.h"
@@ -48,10 +49,19 @@ void Planner::share(group::RecordOrder& order, bool at_once) noexcept {
     paused_ = paused_ && !at_once;
 }
 
-// The plan begins where the last one ended. If nothing may go there, it begins at the file's start: the end of the file
-// may still grow while writes have filled gaps before it.
 void Planner::plan() {
     if (!worth_draining()) return;
+    try {
+        plan_next();
+    } catch (const std::bad_alloc&) {
+        drop_planned();   // no thread would take them
+        throw;
+    }
+}
+
+// The plan begins where the last one ended. If nothing may go there, it begins at the file's start: the end of the file
+// may still grow while writes have filled gaps before it.
+void Planner::plan_next() {
     // Pieces that clog the log may lie before the cursor, where a stream of new bytes behind it would never let a plan
     // begin. Below twice the ready bytes, sweeps over many growing places would end before the last place.
     const Backlog backlog = parts_.listener.backlog();

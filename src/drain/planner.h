@@ -40,7 +40,7 @@ class Planner {
     void share(group::RecordOrder& order, bool at_once) noexcept;
     [[nodiscard]] bool shared() const noexcept { return order_ != nullptr; }
 
-    // Adds writes to the queue if enough bytes are ready.
+    // Adds writes to the queue, which has none, if enough bytes are ready. std::bad_alloc: adds none.
     void plan();
     // Returns planned writes that no thread has taken to the staged bytes; `put_back` returns one that has not begun.
     void drop_planned();
@@ -88,6 +88,7 @@ class Planner {
     enum class Found : std::uint8_t { kWrites, kNothing, kTooLittle, kMore };
     struct Candidates;
 
+    void plan_next();
     Found plan_from(std::uint64_t begin);
     [[nodiscard]] Candidates find_candidates(std::uint64_t begin) const;
     void add(plan::TargetWrite write);

@@ -26,6 +26,15 @@ class FailingAllocation {
     FailingAllocation& operator=(const FailingAllocation&) = delete;
 };
 
+// Counts the allocations of all threads while it lives, and lets none fail.
+class CountedAllocations {
+  public:
+    CountedAllocations() noexcept { allocations_until_failure = std::numeric_limits<long>::max(); }
+    [[nodiscard]] long count() const noexcept {
+        return std::numeric_limits<long>::max() - allocations_until_failure.load();
+    }
+};
+
 // Makes all allocations fail while it lives.
 class NoMemory {
   public:

@@ -4,6 +4,7 @@
 // listener guards the noted ranges by a lock of its own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -17,7 +18,12 @@ namespace forebay::test {
 
 class NotingListener final : public drain::DrainListener {
   public:
-    explicit NotingListener(index::StagedBytes& bytes) : bytes_(bytes) {}
+    // Has room for the notes of a test: most calls may not fail.
+    explicit NotingListener(index::StagedBytes& bytes) : bytes_(bytes) {
+        written_.reserve(kNotesMax);
+        noted_.reserve(kNotesMax);
+        reached_.reserve(kNotesMax);
+    }
 
     std::shared_ptr<void> hold() override { return {std::shared_ptr<void>(), this}; }
     bool drains() const noexcept override { return true; }
@@ -63,6 +69,8 @@ class NotingListener final : public drain::DrainListener {
     std::vector<log::TargetState> noted_;
 
   private:
+    static constexpr std::size_t kNotesMax = 1000;
+
     std::mutex mutex_;
     std::vector<ByteRange> reached_;   // guarded by mutex_
 };

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "log/file_log.h"
+#include "support/failing_allocations.h"
 #include "support/noting_listener.h"
 
 namespace forebay::drain {
@@ -220,6 +222,69 @@ TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
         EXPECT_TRUE(outflow_.state.facts.unsynced());
     }
     drainer.join();
+}
+
+// A flush drains in its own thread. A write that stayed planned would be in flight for ever.
+TEST_F(OutflowTest, a_drain_without_memory_leaves_no_planned_write_behind) {
+    const auto stage_some = [&] {
+        for (const std::uint64_t offset : {0, 5000, 10000}) stage(offset, 1000, 'a');
+    };
+    stage_some();
+    long allocations = 0;
+    {
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.demand_all();
+    }
+    {
+        const test::CountedAllocations counted;
+        const WorkSource::Taken taken = outflow_.take();
+        allocations = counted.count();
+        ASSERT_TRUE(taken);
+        taken.work->run();
+    }
+    ASSERT_TRUE(drain());
+    ASSERT_GT(allocations, 3);
+    long thrown = 0;
+    for (long nth = 1; nth <= allocations; ++nth) {
+        SCOPED_TRACE(testing::Message() << "allocation " << nth);
+        stage_some();
+        const LockGuard lock(outflow_.state.mutex);
+        try {
+            const test::FailingAllocation failing(nth);
+            (void)outflow_.drain();
+        } catch (const std::bad_alloc&) {
+            ++thrown;
+            EXPECT_TRUE(outflow_.state.queue.planned().empty());
+            EXPECT_TRUE(outflow_.state.queue.idle()) << "a write that bypasses the log would wait for ever";
+        }
+        outflow_.make_good();   // if the write itself lacked memory
+        ASSERT_TRUE(outflow_.drain());
+        EXPECT_EQ(bytes_.ready_bytes(), 0u);
+        log_.segments().release_all();   // the log is small
+    }
+    EXPECT_GT(thrown, 3);
+}
+
+TEST_F(OutflowTest, a_writer_that_wants_room_without_memory_leaves_no_planned_write_behind) {
+    for (const std::uint64_t offset : {0, 5000, 10000}) stage(offset, 1000, 'a');
+    const LockGuard lock(outflow_.state.mutex);
+    outflow_.state.failures.add_unreadable({{20000, 20001}});
+    long thrown = 0;
+    for (bool failed = true; failed;) {
+        failed = false;
+        try {
+            const test::FailingAllocation failing(thrown + 1);
+            (void)outflow_.state.planner.drain_for_room();
+        } catch (const std::bad_alloc&) {
+            failed = true;
+            ++thrown;
+            EXPECT_TRUE(outflow_.state.queue.idle());
+        }
+    }
+    EXPECT_GT(thrown, 3);
+    EXPECT_EQ(outflow_.state.queue.planned().size(), 3u);
+    outflow_.state.failures.clear_unreadable();
+    EXPECT_TRUE(outflow_.drain());
 }
 
 class RetryingOutflowTest : public OutflowTest {
