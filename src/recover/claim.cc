@@ -9,12 +9,13 @@ namespace forebay::recover {
 
 namespace {
 
-// Without room for a file lock, takes the locks of the areas, and tries once more: another process may have taken the
-// file lock in between.
+// Without room for a file lock, takes the locks of the areas, and tries once more. Another process may have the file
+// lock in another area, or may have taken it in between.
 Status lock_file(Claim& claim, std::span<io::Directory* const> areas, const io::Identity& identity,
                  io::Directory::Patience patience) {
     const bool alone = !claim.area_locks.empty();
-    auto lock = FileLock::take(areas, identity, alone ? io::Directory::Patience::kTry : patience);
+    auto lock = alone ? FileLock::take(areas, identity, io::Directory::Patience::kTry, FileLock::FullArea::kPassedOver)
+                      : FileLock::take(areas, identity, patience);
     if (lock) claim.locks.push_back(std::move(lock).value());
     else if (lock.status().code() == Code::kUnavailable) claim.busy.emplace(identity, lock.status());
     else if (lock.status().code() != Code::kNoSpace) return lock.status();

@@ -64,7 +64,7 @@ Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patien
 }
 
 Result<FileLock> FileLock::take(std::span<io::Directory* const> areas, const io::Identity& identity,
-                                io::Directory::Patience patience) {
+                                io::Directory::Patience patience, FullArea full) {
     FileLock self(name(identity));
     // All processes lock in one order, so none wait for each other.
     std::vector<io::Directory*> ordered(areas.begin(), areas.end());
@@ -73,6 +73,7 @@ Result<FileLock> FileLock::take(std::span<io::Directory* const> areas, const io:
     for (io::Directory* const area : ordered) {
         FOREBAY_TRY(check_trusted(*area, ".", io::Facts::Kind::kDirectory));
         auto held = self.take(*area, patience);
+        if (held.status().code() == Code::kNoSpace && full == FullArea::kPassedOver) continue;
         if (!held) return held.status();
         self.held_.push_back(std::move(held).value());
     }

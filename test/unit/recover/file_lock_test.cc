@@ -10,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "io/fault_file.h"
@@ -103,6 +104,34 @@ TEST_F(BesideEachOther, a_full_staging_device_does_not_hinder_recovery_and_still
         }
     }
     EXPECT_TRUE(recover(std::nullopt).value().all_well());
+}
+
+// One recovery knows one area only. The other one has the full area as its first.
+TEST_F(BesideEachOther, a_full_area_does_not_hide_who_holds_the_file_in_another_one) {
+    const auto first = io::make_memory_directory("/nls/a full one");
+    const auto plan = std::make_shared<io::FaultPlan>();
+    plan->fail(io::Operation::kCreateDirectory, 1, UINT64_MAX - 1, ENOSPC);
+    const auto full = io::make_fault_directory(std::make_unique<test::BorrowedDirectory>(*first), plan);
+    Directory* const one[] = {area_.get()};
+    Directory* const both[] = {full.get(), area_.get()};
+    ASSERT_LT(full->name(), area_->name()) << "areas are locked by name";
+    const auto claimed = [](std::span<Directory* const> areas) {
+        return claim(
+            areas, {kOne}, [](const Inventory&) { return std::set<io::Identity>(); }, Directory::Patience::kTry, false,
+            [](const area::ProcessIdentity&) { return false; }, {});
+    };
+    for (const bool full_first : {false, true}) {
+        SCOPED_TRACE(full_first);
+        const auto held = full_first ? claimed(both) : claimed(one);
+        ASSERT_TRUE(held) << held.status().message();
+        EXPECT_TRUE(held.value().busy.empty());
+        const auto second = full_first ? claimed(one) : claimed(both);
+        EXPECT_TRUE(!second || second.value().busy.contains(kOne)) << "two work on one file";
+        EXPECT_TRUE(second || second.status().code() == Code::kUnavailable) << second.status().message();
+    }
+    const auto later = claimed(both);
+    ASSERT_TRUE(later) << later.status().message();
+    EXPECT_TRUE(later.value().busy.empty());
 }
 
 TEST_F(BesideEachOther, one_that_hangs_keeps_no_other_file_of_the_same_process) {
