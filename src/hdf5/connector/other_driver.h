@@ -3,7 +3,7 @@
 // that ranks have open together stays staged: it drains as for a question for addresses (ProgramFile::expose_offsets),
 // and must not be emptied. The driver does not get a file that this process has closed with bytes that it could not
 // write. Limit: forebay knows the name that the program gives, not the members of family, multi and split files. Nor
-// does it see HDF5 open a file with the driver of another one: a source of a virtual dataset, or behind a link.
+// does it see HDF5 open a source of a virtual dataset with the driver of another file (elink.h has external links).
 // Thread-safety: as HDF5's. Blocks on the target, on deferred closes, and on recoveries of the file.
 #pragma once
 
