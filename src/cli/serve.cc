@@ -131,7 +131,7 @@ int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_
     report("ending: the server accepts no new clients, and waits for open files");
     if (!server->await_sessions()) {
         report(fmt::format("a program still reads a file through this server, and its read has not returned for {} "
-                           "seconds: the server ends without it. All written files are complete",
+                           "seconds: the server ends without it",
                            loaded.options.patience));
         (void)server.release();   // the thread of the read uses it until the process has ended
         return kExitProblem;

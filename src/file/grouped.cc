@@ -153,12 +153,7 @@ Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
 Status Grouped::step_aside(ledger::AsideReason reason) {
     FOREBAY_TRY(by_drainers([&] { return state_.file->drain(); }));
     const Status prepared = agree(attempt([&] { return state_.file->membership().prepare_bypass(); }));
-    if (!prepared) {
-        // The drainer may have stated that no log counts, and no later statement takes that back.
-        if (group_->release().durable() && state_.incomplete.is_ok())
-            state_.incomplete = copy_of(prepared, "stepping aside failed");
-        return prepared;
-    }
+    if (!prepared) return prepared;
     // After a failure of end_group some bytes may still have to be undone. The file bypasses the log all the same.
     const Status ended = end_group();
     if (drains_) group_->stop_listening();
@@ -219,15 +214,17 @@ Status Grouped::kept_at_last_commit() const {
 }
 
 Status Grouped::follow_unclosed() {
-    if (const Status kept = kept_at_last_commit(); !kept) {
+    Status kept = kept_at_last_commit();
+    // No close reports a loss, and the end of a process tells of a log that stays.
+    if (kept) kept = attempt([&] { return state_.file->membership().own_log_lost(); });
+    if (!kept) {
         group_->ending().publish(group::Ending::Phase::kIncomplete);
         return state_.file->membership().finish_followed(kept);
     }
     group_->ending().publish(group::Ending::Phase::kWritten);
     Status finished = group_->ending().wait_until_finished(kOthersMax);
     if (finished) finished = group_->ending().outcome();
-    // No close reports a loss, and the end of a process tells of a log that stays.
-    if (finished) finished = state_.file->membership().own_log_lost();
+    if (finished) finished = state_.file->membership().own_log_lost();   // the drainer has read it meanwhile
     FOREBAY_TRY(state_.file->membership().finish_followed(finished));
     group_->ending().publish(group::Ending::Phase::kLogGivenBack);
     return Status::ok();

@@ -93,8 +93,9 @@ Sharing::Detached Sharing::close(AfterClose afterwards) {
 }
 
 Status Sharing::close_now(const Status& whole, Status committed) {
-    const Status outcome = end_part(whole, std::move(committed));
-    const Status given_back = give_back(outcome);
+    // Returned by moves: copying a text may throw, and all ranks take part in further steps.
+    Status outcome = end_part(whole, std::move(committed));
+    Status given_back = give_back(outcome);
     if (!outcome) return outcome;
     const Status untold = state_.take_deferred_error();
     const auto told = state_.team->agree(given_back, untold ? 1 : 0);
@@ -103,8 +104,9 @@ Status Sharing::close_now(const Status& whole, Status committed) {
         return std::ranges::count(told.value(), 0u) == 0 ? Status::ok() : agree(untold);
     }
     // A lost write is the worse news, if a rank has both to tell.
-    const Status all = agree(untold ? given_back : untold);
-    return all ? told.status() : all;
+    Status all = agree(untold ? given_back : untold);
+    if (all) all = told.status();
+    return all;
 }
 
 template <class Act>

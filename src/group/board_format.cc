@@ -82,6 +82,7 @@ Result<BoardView> read_board(io::File& file) {
         FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, adopted), adopted));
         FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, released), released));
         if (adopted > released) ++view.logs;
+        if (i == 0) view.begun = adopted > 0;
         if (process.pid != 0) view.participants.push_back(process);
     }
     return view;

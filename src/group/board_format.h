@@ -123,6 +123,7 @@ struct BoardView {
     std::vector<area::ProcessIdentity> participants;
     std::uint64_t unfollowed_bytes = 0;   // payload that the live drainer has not found yet
     std::size_t logs = 0;                 // logs of participants with records that may still count
+    bool begun = false;                   // the drainer's log has had a segment; no participant writes before that
     std::optional<Statement> statement;   // of a durable group
 };
 // Reads a board and checks all that it reads. kCorrupt: the file is no board. kUnsupported: the board has another

@@ -2,9 +2,10 @@
 // off. Such a driver reads and writes the target, and knows nothing of a log. Invariant: while the process has a file
 // open so, it stages no byte of that file. A file that it stages already drains first, and then bypasses the log
 // (connector/driver_swap.h); a later open for writing through forebay's driver is not staged. So each driver sees what
-// the other has written, as natively. HDF5 does not tell when it closes a file that an external link has opened, so
-// such a file counts until another file gets its inode number. Not counted: members of family, multi and split files.
-// Thread-safety: any thread. No call blocks.
+// the other has written, as natively. Not so with a file that ranks write together or that a server stages; and the
+// read cache takes what the other driver writes for changes by another process. HDF5 does not tell when it closes a
+// file that an external link has opened, so such a file counts until another file gets its inode number. Not counted:
+// members of family, multi and split files. Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <cstddef>

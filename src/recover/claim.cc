@@ -1,10 +1,8 @@
 #include "recover/claim.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "recover/cleanup.h"
-#include "recover/known_dead.h"
 #include "recover/session.h"
 
 namespace forebay::recover {
@@ -82,13 +80,7 @@ void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory:
     }
     tell_of_directories(now.value(), report);
     remove_directories(now.value(), false, report);
-    for (io::Directory* const area : areas) {
-        remove_dead_file_locks(*area);
-        const bool any_left = std::ranges::any_of(now.value().directories, [&](const auto& found) {
-            return found->area == area && !found->alive && (found->directory != nullptr || !found->refused);
-        });
-        if (!any_left) (void)area->remove_file(kKnownDeadFile);
-    }
+    for (io::Directory* const area : areas) remove_dead_file_locks(*area);
 }
 
 }   // namespace forebay::recover

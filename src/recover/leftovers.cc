@@ -16,10 +16,6 @@ namespace {
 
 // A change within one tick of the file system's clock after a listing may not show. Far more than a tick.
 constexpr std::uint64_t kTickNs = 50'000'000;
-// So many directories are worth the calls of a note, or of reading it.
-constexpr std::size_t kNotedMin = 4;
-// Entries of removed directories that a file may have, besides as many as are of use.
-constexpr std::size_t kUselessMax = 64;
 // Other processes lock the file for a moment to look at it.
 constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
 
@@ -34,47 +30,6 @@ void Leftovers::note(Area& area, const std::string& name, const area::ProcessIde
     if (!area.is_ours && found.unread.is_ok())
         found.unread = check_trusted(*area.directory, ".", io::Facts::Kind::kDirectory);
     area.dead[name] = std::move(found);
-}
-
-// Reads what earlier looks have noted, if many directories are new to this process.
-void Leftovers::recall(Area& area, const std::set<std::string>& names) {
-    const auto is_new = [&](const std::string& name) {
-        return area::owner_of_directory(name) && !area.dead.contains(name) && !area.living.contains(name);
-    };
-    const auto self = area::identify_this_process();
-    if (!area.is_ours || !self || static_cast<std::size_t>(std::ranges::count_if(names, is_new)) < kNotedMin) return;
-    area.known = read_known_dead(*area.directory, self.value().boot_id);
-    for (const auto& [name, files] : area.known.directories) {
-        if (!names.contains(name) || !is_new(name)) continue;
-        ProcessDirectory& dead = area.dead[name];
-        dead.state = ProcessDirectory::State::kDead;
-        dead.path = area.directory->name() + "/" + name;
-        dead.process = *area::owner_of_directory(name);
-        dead.files = files;
-        dead.recalled = true;
-    }
-}
-
-// Notes what this process has read, if it is much. Other processes may have noted it meanwhile.
-void Leftovers::keep_known(Area& area) {
-    const auto self = area::identify_this_process();
-    const auto is_unknown = [&](const auto& dead) {
-        return dead.second.is_final() && !area.known.directories.contains(dead.first);
-    };
-    const auto are_few = [&] {
-        return static_cast<std::size_t>(std::ranges::count_if(area.dead, is_unknown)) < kNotedMin;
-    };
-    if (!area.is_ours || !self || are_few()) return;
-    area.known = read_known_dead(*area.directory, self.value().boot_id);
-    if (are_few()) return;
-    std::map<std::string, const ProcessDirectory::Files*> entries;
-    const bool anew = area.known.entries > 2 * area.dead.size() + kUselessMax;
-    if (anew) (void)area.directory->remove_file(kKnownDeadFile);
-    for (const auto& dead : area.dead)
-        if (is_unknown(dead) || (anew && (dead.second.is_final() || dead.second.recalled)))
-            entries.emplace(dead.first, &dead.second.files);
-    write_known_dead(*area.directory, self.value().boot_id, anew ? 0 : area.known.end, entries);
-    for (const auto& [name, files] : entries) area.known.directories.insert_or_assign(name, *files);
 }
 
 void Leftovers::note_failure(const std::string& path, const Status& why) {
@@ -101,12 +56,10 @@ bool Leftovers::look_into(Area& area) {
         area.seen_change_ns = facts.value().modified_ns + kTickNs < now ? facts.value().modified_ns : 0;
         const std::set<std::string> there(names.value().begin(), names.value().end());
         std::erase_if(area.dead, [&](const auto& known) { return !there.contains(known.first); });
-        recall(area, there);
         area.living.clear();
         for (const std::string& name : there)
             if (const auto owner = area::owner_of_directory(name); owner && !area.dead.contains(name))
                 note(area, name, *owner);
-        keep_known(area);
         return true;
     }
     if (!unchanged) {
@@ -131,7 +84,7 @@ void Leftovers::find_areas(bool others) {
         if (!facts) return note_failure(directory->name(), facts.status());
         const bool is_ours = check_trusted(*directory, ".", io::Facts::Kind::kDirectory).is_ok();
         directory->rest();   // keep no descriptor open
-        areas_.push_back({std::move(directory), is_ours, facts.value().owner, 0, {}, {}, {}});
+        areas_.push_back({std::move(directory), is_ours, facts.value().owner, 0, {}, {}});
     };
     if (!own_found_) {
         auto area = find_area_();
@@ -160,32 +113,12 @@ Status Leftovers::look() {
     return lacking_;
 }
 
-// A recovery may have written the files of a recalled directory. One that cannot be judged now counts.
-template <class Matches>
-const ProcessDirectory* Leftovers::find_dead(Area& area, Matches&& matches) {
-    for (auto& [name, dead] : area.dead) {
-        if (!matches(dead)) continue;
-        if (!dead.recalled) return &dead;
-        ProcessDirectory now = judge(*area.directory, name, dead.process);
-        if (now.state == ProcessDirectory::State::kLiving || now.state == ProcessDirectory::State::kUnknown) {
-            note_failure(now.path, now.unread);
-            dead.unread = now.unread;
-            return &dead;
-        }
-        dead = std::move(now);
-        if (matches(dead)) return &dead;
-    }
-    return nullptr;
-}
-
 const ProcessDirectory* Leftovers::find_dead(const io::Identity& identity, std::uint64_t owner, const log::Birth& born,
-                                             bool only_unread) {
-    for (Area& area : areas_) {
+                                             bool only_unread) const {
+    for (const Area& area : areas_) {
         if (area.owner != ::geteuid() && area.owner != owner) continue;
-        const auto* const found = find_dead(area, [&](const ProcessDirectory& dead) {
-            return dead.concerns(identity, born) && (dead.recalled || !(only_unread && dead.unread.is_ok()));
-        });
-        if (found != nullptr) return found;
+        for (const auto& [name, dead] : area.dead)
+            if (dead.concerns(identity, born) && !(only_unread && dead.unread.is_ok())) return &dead;
     }
     return nullptr;
 }
@@ -196,9 +129,7 @@ bool Leftovers::found_any() const noexcept {
 
 Result<bool> Leftovers::concern(const io::Identity& identity, std::uint64_t owner, const log::Birth& born) {
     FOREBAY_TRY(look());
-    const bool any = find_dead(identity, owner, born, false) != nullptr;
-    FOREBAY_TRY(lacking_);
-    return any;
+    return find_dead(identity, owner, born, false) != nullptr;
 }
 
 Result<std::optional<Leftovers::Unsettled>> Leftovers::unsettled(const io::Identity& identity, bool locked) {
@@ -285,17 +216,16 @@ std::vector<ProcessDirectory> Leftovers::new_unread() {
 
 std::string Leftovers::stranded(const io::Identity& identity, const std::string& path, const log::Birth& born) {
     const auto name_of = [](const std::string& whole) { return std::string_view(whole).substr(whole.rfind('/') + 1); };
-    const auto names_it = [&](const ProcessDirectory& dead) {
-        return std::ranges::any_of(dead.files, [&](const auto& known) {
-            const auto& [logged, file] = known;
-            const bool other = file.born.differs(born);
-            const bool same_name = file.path == path ||
-                                   (logged.inode == identity.inode && !other && name_of(file.path) == name_of(path));
-            return (logged != identity || other) && same_name;
-        });
-    };
-    for (Area& area : areas_)
-        if (const auto* const found = area.is_ours ? find_dead(area, names_it) : nullptr) return found->path;
+    for (const Area& area : areas_) {
+        if (!area.is_ours) continue;
+        for (const auto& [name, dead] : area.dead)
+            for (const auto& [logged, file] : dead.files) {
+                const bool other = file.born.differs(born);
+                const bool same_name = file.path == path || (logged.inode == identity.inode && !other &&
+                                                             name_of(file.path) == name_of(path));
+                if ((logged != identity || other) && same_name) return dead.path;
+            }
+    }
     return {};
 }
 

@@ -1,10 +1,8 @@
 // The leftovers of dead processes on this node, for an engine that is about to use a file.
 // Cheap if there are none: it lists an area only after a change, asks living processes' locks only, and reads a dead
-// log's segment headers once. Of many, it reads those that earlier looks have noted from one file
-// (recover/known_dead.h), and looks into one of them before it says that it concerns a file. It also reads other users'
-// areas in the same staging directory, if listable. There only logs of that user's own files count, so no user can
-// block others' files by a claim. Waits for another recovery of the file up to `patience` (recovery.h). Blocks on file
-// I/O. Thread-safety: one call at a time.
+// log's segment headers once. It also reads other users' areas in the same staging directory, if listable. There only
+// logs of that user's own files count, so no user can block others' files by a claim. Waits for another recovery of the
+// file up to `patience` (recovery.h). Blocks on file I/O. Thread-safety: one call at a time.
 #pragma once
 
 #include <chrono>
@@ -18,7 +16,6 @@
 
 #include "base/status.h"
 #include "io/file.h"
-#include "recover/known_dead.h"
 #include "recover/process_directory.h"
 #include "recover/recovery.h"
 
@@ -81,7 +78,6 @@ class Leftovers {
         std::uint64_t seen_change_ns = 0;                      // at the last listing; 0: list again
         std::map<std::string, area::ProcessIdentity> living;   // by directory, at the last look
         std::map<std::string, ProcessDirectory> dead;
-        KnownDead known;   // at the last reading of the file
     };
 
     [[nodiscard]] Status look();
@@ -90,13 +86,8 @@ class Leftovers {
     bool look_into(Area& area);
     void note(Area& area, const std::string& name, const area::ProcessIdentity& owner);
     [[nodiscard]] std::vector<io::Directory*> ours() const;
-    void recall(Area& area, const std::set<std::string>& names);
-    void keep_known(Area& area);
-    // The first dead directory for which `matches` is true, also after a look into it if it was recalled.
-    template <class Matches>
-    [[nodiscard]] const ProcessDirectory* find_dead(Area& area, Matches&& matches);
     [[nodiscard]] const ProcessDirectory* find_dead(const io::Identity& identity, std::uint64_t owner,
-                                                    const log::Birth& born, bool only_unread);
+                                                    const log::Birth& born, bool only_unread) const;
     void look_again();
 
     FindArea find_area_;

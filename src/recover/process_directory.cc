@@ -34,10 +34,9 @@ class Judgement {
             return;
         }
         directory_ = std::move(opened).value();
-        const auto holder = directory_->holder_of(std::string(area::kAliveFile));
-        if (lacks_resources(holder.status())) return leave_unknown(holder.status());
-        found_.ended = holder && holder.value() == io::Holder::kNobody;
-        if (!found_.ended && area::owner_is_alive(found_.process, *directory_, is_seen)) {
+        if (const auto holder = directory_->holder_of(std::string(area::kAliveFile)); lacks_resources(holder.status()))
+            return leave_unknown(holder.status());
+        if (area::owner_is_alive(found_.process, *directory_, is_seen)) {
             found_.state = ProcessDirectory::State::kLiving;
             return;
         }

@@ -28,18 +28,10 @@ struct ProcessDirectory {
         std::string path;
         log::Birth born{};   // as far as known
     };
-    using Files = std::multimap<io::Identity, File>;   // several for a number that was reused
-    Files files;
+    std::multimap<io::Identity, File> files;   // several for a number that was reused
     [[nodiscard]] bool concerns(const io::Identity& identity, const log::Birth& file) const;
     Status unread;             // the error if a part is unreadable or untrusted; then only a command recovers it
     bool may_be_any = false;   // it may concern files that are not in `files`
-    bool ended = false;        // its lock shows that the process has ended; a directory without a lock does not
-    // `files` are those that an earlier look read (recover/known_dead.h). Judge it before you act on them.
-    bool recalled = false;
-    // True if later looks find the same files or fewer.
-    [[nodiscard]] bool is_final() const noexcept {
-        return state == State::kDead && ended && !recalled && unread.is_ok() && !may_be_any;
-    }
 
     [[nodiscard]] std::string advice() const;
 };

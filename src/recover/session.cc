@@ -27,7 +27,8 @@ bool is_complete(const Session& session) noexcept {
     if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
     if (session.durable_group && session.unwritten) return true;
     if (session.board == nullptr) return false;
-    return session.board->board.frontier.lower() == log::Frontier::kNothing;
+    const group::BoardView& board = session.board->board;
+    return !board.begun || board.frontier.lower() == log::Frontier::kNothing;
 }
 
 bool is_closed(const TeamSession& team) {

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/commit_policy.h"
 #include "stage/counting.h"
@@ -257,13 +258,17 @@ Status GroupMembership::prepare_bypass() {
     FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
     if (file_.outflow.state.target.size() != file_.sizes.logical)
         FOREBAY_TRY(file_.outflow.resize_target(file_.sizes.logical));
-    FOREBAY_TRY(log_.await_unpinned());
-    return file_.commits->release_all();   // last, as a durable one cannot be taken back
+    if (file_.durable) {
+        const Unlocked meanwhile(file_.mutex());
+        FOREBAY_TRY(file_.sync_target());
+    }
+    return log_.await_unpinned();
 }
 
 Status GroupMembership::bypass_log(ledger::AsideReason reason) {
     const LockGuard writer(file_.writer);
     file_.count_aside(reason);
+    Status released;
     {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged) return Status::ok();
@@ -275,12 +280,15 @@ Status GroupMembership::bypass_log(ledger::AsideReason reason) {
             file_.mode = FileMode::kBypass;
             file_.offer_target();
         } else {
+            // The target is whole, and no statement takes back that no log counts. So a failure keeps no file staged.
+            released = attempt([&] { return file_.commits->release_all(); });
             file_.group->release().complete();
             FOREBAY_TRY(log_.stop_staging());
             file_.group->log().set_released(file_.log->segments().oldest_order());
         }
     }
-    return file_.durable ? file_.commits->log_given_back() : Status::ok();
+    if (!released || !file_.durable) return released;
+    return file_.commits->log_given_back();
 }
 
 }   // namespace forebay::stage

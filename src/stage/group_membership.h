@@ -53,8 +53,8 @@ class GroupMembership {
     // Every process has made its part of a collective write.
     void collective_write_done();
     // Before the members step aside: everything that may fail, so that `bypass_log` leaves no member behind. Drains,
-    // and sets the target's size. The file stays staged, with its log; a durable log counts no more, nor will it
-    // again. Does nothing in other processes.
+    // sets the target's size, and syncs it for a durable log. The file stays staged, with its log. Does nothing in
+    // other processes.
     Status prepare_bypass();
 
     // ---- every member's -------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class GroupMembership {
     Status resize_beside(std::uint64_t size);
     Status note_size(std::uint64_t size);
     // All drainers are prepared: gives the log back, and writes go to the target from now on. Fails only to make that
-    // durable.
+    // durable, and bypasses the log all the same.
     Status bypass_log(ledger::AsideReason reason);
     // Counts bytes that reached the target before their commit.
     void count_given_up(std::uint64_t bytes) noexcept;

@@ -12,8 +12,6 @@
 #include "base/attempt.h"
 #include "base/checksum.h"
 #include "io/process_limits.h"
-#include "ledger/leftover.h"
-#include "recover/known_dead.h"
 
 namespace forebay::stage {
 
@@ -31,18 +29,6 @@ constexpr std::uint64_t kMappableShare = 16, kMappableMin = std::uint64_t{4} << 
 constexpr std::uint64_t kMapBytes = std::uint64_t{64} << 20, kMapBytesWithLimit = std::uint64_t{8} << 20;
 // More than engines of one process, and such as look at the staging area at the same time.
 constexpr unsigned kDirectoryNumbers = 1000;
-
-// Looks into no directory that is known to name files (recover/known_dead.h).
-void remove_leftovers(io::Directory& area, const area::BootId& boot) {
-    const auto names = area.list();
-    if (!names) return;
-    const auto known = recover::read_known_dead(area, boot).directories;
-    for (const std::string& name : names.value()) {
-        const auto found = known.find(name);
-        const bool has_files = found != known.end() && !found->second.empty();
-        if (!has_files && area::owner_of_directory(name)) ledger::remove_leftover(area, name);
-    }
-}
 
 }   // namespace
 
@@ -171,7 +157,7 @@ Status ProcessArea::make_process_directory() {
                             format_size(*mappable), format_size(kMappableMin)),
                 ENOMEM};
     usable_memory_bytes_ = io::usable_memory_bytes();
-    remove_leftovers(*area_, process.value().boot_id);
+    ledger::remove_leftovers(*area_);
     FOREBAY_TRY(make_living_directory(process.value()));
     run_.tell_area(::getpid(), directory_->name());
     // After the directory is made, before anything is in it (area/registry.h). Else commands have to be told the place.

@@ -369,7 +369,9 @@ bool UnderList::opened(const char* function, void* under, const char* path) {
     if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
     else if (path != nullptr) {
         origin_->unstaged_name = path;
-        if (const auto identity = io::identify(path))
+        // Core without a backing store opens no file of this name.
+        const bool left_alone = emptied_ && !emptied_->is_touched(path);
+        if (const auto identity = io::identify(path); identity && !left_alone)
             origin_->other_driver.emplace(identity.value(), host().H5Pget_driver(list_) == host().sec2());
     }
     if (aside_) Session::get().count_aside(*aside_);

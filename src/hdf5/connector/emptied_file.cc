@@ -23,6 +23,11 @@ bool is_untouched(const struct stat& before, const struct stat& now) noexcept {
 
 EmptiedFile::EmptiedFile(const char* path) noexcept : existed_(::stat(path, &before_) == 0) {}
 
+bool EmptiedFile::is_touched(const char* path) const noexcept {
+    struct stat now{};
+    return ::stat(path, &now) == 0 && !(existed_ && is_untouched(before_, now));
+}
+
 Status EmptiedFile::void_logs(const char* path) const {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
     struct stat now{};

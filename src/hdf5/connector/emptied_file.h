@@ -15,7 +15,10 @@ class EmptiedFile {
     // Call this before the open, with MPI before any rank can open the file. Blocks as stat(2).
     explicit EmptiedFile(const char* path) noexcept;
 
-    // Call this after the open has succeeded, with the same path. An error: logs could not be removed. Blocks while a
+    // Call this after the open has succeeded, with the same path. False: the open has left the file as it was, or there
+    // is none.
+    [[nodiscard]] bool is_touched(const char* path) const noexcept;
+    // Call this like `is_touched`. An error: logs could not be removed. Blocks while a
     // process that is not known to be dead may write the file, within option patience.
     [[nodiscard]] Status void_logs(const char* path) const;
 

@@ -14,6 +14,7 @@
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/dataset_places.h"
 #include "hdf5/identity.h"
+#include "hdf5/other_driver_files.h"
 #include "hdf5/session.h"
 #include "hdf5/telling.h"
 #include "stage/async_requests.h"
@@ -80,6 +81,8 @@ herr_t create_cache(const char* function, const OpenFile* file, const CreateArgu
             "several ranks have it open, and staging is decided at the open. Set HDF5_CACHE_WR=yes, or call "
             "H5Pset_fapl_cache, before that. If you did, it has stepped aside since, and the statistics say why");
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
+    if (OtherDriverFiles::get().contains(file->identity))
+        return cannot("another of HDF5's drivers has it open as well, and would not see staged bytes");
     if (staged != nullptr && file->shared == nullptr && engine != nullptr && !engine->area().obstacle()) {
         const auto begun = staged->lifecycle().begin_staging();
         if (!begun) return refuse(function, begun.status());

@@ -102,7 +102,10 @@ Status make_whole(hid_t driver, const char* path, unsigned flags) {
         if (!recovered.value().empty()) warn_once(recovered.value());
     }
     if (!with_mpi) return make_ready(path, flags);
-    return fresh && (flags & H5F_ACC_TRUNC) == 0 ? Status::ok() : show_staged(path, flags);
+    if (fresh && (flags & H5F_ACC_TRUNC) == 0) return Status::ok();
+    // The open is collective, and this rank has no team: it must not leave the others alone there.
+    if (const Status shown = show_staged(path, flags); !shown) warn_once(shown.message());
+    return Status::ok();
 }
 
 }   // namespace forebay::hdf5

@@ -15,7 +15,6 @@
 #include "hdf5/driver/forwarding.h"
 #include "hdf5/driver/open_recovery.h"
 #include "hdf5/open_files.h"
-#include "hdf5/other_driver_files.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"
 #include "io/posix_file.h"
@@ -73,9 +72,6 @@ Status open_descriptor(MpiFile& file, const char* name, unsigned flags, bool fir
     const int o_flags = open_flags(flags) & (first ? ~O_TRUNC : O_ACCMODE);
     FOREBAY_TRY(open_target(file, file.made, name, flags, o_flags));
     OpenFile& open = *file.open;
-    if (file.made.made()) OtherDriverFiles::get().note_created(open.identity);
-    if (open.writable && !open.aside && OtherDriverFiles::get().contains(open.identity))
-        open.aside = ledger::AsideReason::kDriver;
     if (open.writable && !open.aside) FOREBAY_TRY(claim(file));
     if (empties) FOREBAY_TRY(refuse_to_empty_what_others_have_open(file, open.identity, name));
     return (flags & kFresh) != 0 ? may_be_emptied(open) : Status::ok();

@@ -129,7 +129,8 @@ H5FD_t* driver_open(const char* name, unsigned flags, hid_t list, haddr_t max_ad
         if (!open.aside && !Session::get().wants(list, open.writable)) open.aside = ledger::AsideReason::kDisabled;
         if (!open.aside && paused) open.aside = ledger::AsideReason::kPaused;
         if (made.made()) OtherDriverFiles::get().note_created(open.identity);
-        if (!open.aside && open.writable && OtherDriverFiles::get().contains(open.identity))
+        const bool forwards = engine != nullptr && engine->options().options.forwards();
+        if (!open.aside && open.writable && !forwards && OtherDriverFiles::get().contains(open.identity))
             open.aside = ledger::AsideReason::kDriver;
         file->emptied = (flags & H5F_ACC_TRUNC) != 0 || made.made();
         if (file->emptied)

@@ -371,27 +371,6 @@ TEST_F(Leftovers, of_a_file_that_was_emptied_are_void) {
     EXPECT_EQ(content().size(), 3u);
 }
 
-TEST_F(Leftovers, of_many_processes_are_brought_home_though_another_process_has_noted_what_they_name) {
-    constexpr std::uint64_t kDead = 8;
-    for (std::uint64_t pid = 1; pid <= kDead; ++pid) {
-        target_ = (root_ / fmt::format("{}.h5", pid)).string();
-        std::ofstream(target_) << "old";
-        leave(test::bytes_of(1000, pid), pid);
-        ASSERT_TRUE(area_->open_directory(fmt::format("{}-5-0", pid)).value()->hold(std::string(area::kAliveFile)));
-    }
-    std::ofstream(root_ / "other.h5") << "other";
-    EXPECT_EQ(Engine::create(loaded_)->recover_before_open((root_ / "other.h5").string(), true).value(), "");
-    EXPECT_EQ(left_in_area().size(), kDead + 1) << "and the note";
-    for (std::uint64_t pid = 1; pid <= kDead; ++pid) {
-        target_ = (root_ / fmt::format("{}.h5", pid)).string();
-        const auto told = Engine::create(loaded_)->recover_before_open(target_, true);
-        ASSERT_TRUE(told) << told.status().message();
-        EXPECT_THAT(told.value(), testing::HasSubstr("it is at its last flush now"));
-        EXPECT_TRUE(test::same(content(), test::bytes_of(1000, pid)));
-    }
-    EXPECT_TRUE(left_in_area().empty());
-}
-
 TEST_F(Leftovers, are_not_looked_for_again_while_nobody_comes_or_goes) {
     // Changed long ago, as far as anybody can tell.
     const timespec long_ago[2] = {{1000, 0}, {1000, 0}};
