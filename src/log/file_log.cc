@@ -120,7 +120,7 @@ FileLog::Position FileLog::append(std::span<const Part> parts, io::Bytes from, D
             }
         }
         encode(RecordHeader{RecordKind::kData, data_class, checked, sequence, bytes, 0, time_ns,
-                            checked ? checksum({at + begin, bytes}) : 0, target_.durable},
+                            checked ? checksum({at + begin, bytes}) : 0, false},
                extents_, newest().use(), {at, begin});
         publish(record_bytes(parts.size(), bytes));
     });
@@ -141,7 +141,7 @@ Status FileLog::fault() const {
 
 bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64_t sequence) {
     std::byte* const at = end();
-    const RecordHeader header{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, target_.durable};
+    const RecordHeader header{kind, DataClass::kRaw, false, sequence, 0, argument, realtime_ns(), 0, false};
     return store({}, [&]() noexcept {
         encode(header, {}, newest().use(), {at, payload_offset(0)});
         publish(record_bytes(0, 0));
@@ -150,9 +150,15 @@ bool FileLog::append_marker(RecordKind kind, std::uint64_t argument, std::uint64
 
 bool FileLog::append_through(ByteRange range, std::uint64_t sequence, bool supersedes) {
     std::byte* const at = end();
-    const RecordHeader header{
-        RecordKind::kBypass, DataClass::kRaw, false, sequence, 0, supersedes ? 0 : kSupersedesNothing, realtime_ns(), 0,
-        target_.durable};
+    const RecordHeader header{RecordKind::kBypass,
+                              DataClass::kRaw,
+                              false,
+                              sequence,
+                              0,
+                              supersedes ? 0 : kSupersedesNothing,
+                              realtime_ns(),
+                              0,
+                              false};
     return store({}, [&]() noexcept {
         encode(header, {&range, 1}, newest().use(), {at, payload_offset(1)});
         publish(record_bytes(1, 0));

@@ -75,9 +75,7 @@ struct RecordHeader {
     std::uint64_t argument = 0;
     std::uint64_t time_ns = 0;   // in an open record: of the last commit, 0 if there was none
     std::uint64_t payload_checksum = 0;
-    // True in each record of a durable log. All data was on the device before a commit record was appended, and the
-    // first open record before any other record.
-    bool durable = false;
+    bool durable = false;   // in an open record: all data was on the device before a commit record was appended
 };
 
 // The bytes that a record takes in a segment, padding included.

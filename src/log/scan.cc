@@ -32,9 +32,8 @@ struct ScannedSegment {
     std::vector<ScannedRecord> records{};
     std::optional<Status> damage{};   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_record = false;           // a record follows the damage
-    bool hides_durable_record = false;   // one of them says that the log is durable
-    std::uint64_t hidden_commits = 0;    // among those that follow, at most two are counted
+    bool hides_record = false;          // a record follows the damage
+    std::uint64_t hidden_commits = 0;   // among those that follow, at most two are counted
 
     // None: the segment was taken, but nothing written.
     [[nodiscard]] const std::optional<RecordCursor::Opening>& open() const noexcept { return cursor.opening(); }
@@ -97,7 +96,6 @@ void look_behind_damage(RecordCursor cursor, SegmentBytes& bytes, ScannedSegment
     for (; segment.hidden_commits < 2 && cursor.search(bytes, segment.header.tail) == Found::kRecord;
          cursor.advance()) {
         segment.hides_record = true;
-        segment.hides_durable_record = segment.hides_durable_record || cursor.record().header.durable;
         if (cursor.record().header.kind == RecordKind::kCommit) ++segment.hidden_commits;
     }
 }
@@ -303,7 +301,6 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         last_order = order;
         log.unread_bytes += segment.unread_bytes;
         log.hides_record = log.hides_record || segment.hides_record;
-        log.hides_durable_record = log.hides_durable_record || segment.hides_durable_record;
         log.hidden_commits += segment.hidden_commits;
         if (segment.damage && !segment.open()) wrong(segment.damage->message());
         if (segment.hidden_commits > 0) log.lost_after = 0;
@@ -356,14 +353,13 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
         ScannedSegment& segment = segments[i];
         if (segment.damage) continue;
         FileSegment bytes(file, segment.begin, buffer, segment.header.tail);
-        RecordCursor cursor = segment.cursor;   // an open record behind the tail is none of the readable part
-        const Found found = cursor.look(bytes, buffer.size(), PayloadCheck::kTrust);
-        if (found == Found::kUnreadable) return cursor.why();
         // The first record is appended before a later segment begins.
-        if (found != Found::kRecord && segment.open()) continue;
+        const Found found = segment.open() ? segment.cursor.look(bytes, buffer.size(), PayloadCheck::kTrust)
+                                           : Found::kRecord;
+        if (found == Found::kUnreadable) return segment.cursor.why();
+        if (found != Found::kRecord) continue;
         segment.damage = tail_moved();
         segment.hides_record = true;
-        segment.hides_durable_record = found == Found::kRecord && cursor.record().header.durable;
         segment.hidden_commits = 1;
     }
     return Status::ok();

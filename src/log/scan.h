@@ -52,10 +52,9 @@ struct ScannedLog {
     // tells the commit and the records that count.
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
-    std::uint64_t unread_bytes = 0;      // below the tails, from the first damage on
-    bool hides_record = false;           // a record is among these bytes, behind a tail, or in a segment of any log
-    bool hides_durable_record = false;   // one of them says that the log is durable
-    std::uint64_t hidden_commits = 0;    // among these records, at most two in a segment are counted
+    std::uint64_t unread_bytes = 0;     // below the tails, from the first damage on
+    bool hides_record = false;          // a record is among these bytes, behind a tail, or in a segment of any log
+    std::uint64_t hidden_commits = 0;   // among these records, at most two in a segment are counted
     // All damage. A segment with an unreadable header may belong to any log, so every log reports it.
     std::vector<Status> damage;
 };

@@ -65,12 +65,11 @@ Status look_for_boards(FoundDirectory& found) {
 }
 
 // Returns true if records of a log without a readable open record may belong to a commit that has returned. Within one
-// boot only damage can tear a record that another one follows. A loss of power may tear any record since the last sync.
-// But a second commit shows that the first one has returned, and a durable log has synced its first record before it
-// appended another one.
+// boot only damage can tear a record that another one follows. A loss of power may tear any record since the last sync;
+// but a second commit shows that the first one has returned.
 bool may_be_promised(const log::ScannedLog& log, const area::BootId& boot_id) {
     if (log.damage.empty()) return false;
-    return log.process.boot_id == boot_id ? log.hides_record : log.hides_durable_record || log.hidden_commits >= 2;
+    return log.process.boot_id == boot_id ? log.hides_record : log.hidden_commits >= 2;
 }
 
 Status look_into_dead(FoundDirectory& found, const area::BootId& boot_id) {

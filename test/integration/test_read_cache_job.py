@@ -415,6 +415,14 @@ def waits_for_fuse(process):
     return any((thread / "wchan").read_text() == "request_wait_answer" for thread in threads)
 
 
+def a_read_hangs(fs, reader):
+    """Waits until a read hangs, or until the reader has its row without one."""
+    answered = []
+    while fs.stats()["hanging"] == 0 and not answered:
+        answered, _, _ = select.select([reader.process.stdout], [], [], 0.02)
+    return fs.stats()["hanging"] == 1
+
+
 def test_a_program_ends_although_its_read_for_another_node_hangs(folder):
     """Both processes read the file in the background, so the test looks whose read it is that hangs."""
     _, fs = folder
@@ -422,8 +430,7 @@ def test_a_program_ends_although_its_read_for_another_node_hangs(folder):
         for _ in range(ROWS):
             fs.fault("op=read,hang,count=1,path=data.h5")
             reader.go()
-            answered, _, _ = select.select([reader.process.stdout], [], [], 2)
-            if answered and fs.stats()["hanging"] == 1:
+            if a_read_hangs(fs, reader):
                 of_peer, of_reader = waits_for_fuse(peer.process), waits_for_fuse(reader.process)
                 if of_peer and not of_reader:
                     break

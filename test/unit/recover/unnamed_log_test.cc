@@ -99,33 +99,6 @@ TEST_F(UnnamedLog, of_an_earlier_boot_is_kept_if_it_has_had_two_commits) {
     }
 }
 
-// A durable log syncs its first record before it appends another one. So no loss of power has torn it.
-TEST_F(UnnamedLog, that_is_durable_is_kept_after_a_restart_if_a_record_follows) {
-    enum class Follows : std::uint8_t { kNothing, kCommit, kDataOfARank, kSegment };
-    for (const Follows follows : {Follows::kNothing, Follows::kCommit, Follows::kDataOfARank, Follows::kSegment}) {
-        SCOPED_TRACE(static_cast<int>(follows));
-        area_ = io::make_memory_directory("/nls/forebay");
-        processes_.clear();
-        LeftBehind& dead = process();
-        const log::Sharing sharing = follows == Follows::kDataOfARank
-                                         ? log::Sharing{log::Sharing::Kind::kOneNode, 77, 1}
-                                         : log::Sharing{};
-        log::FileLog& log = dead.open({7, 1}, "/scratch/run.h5", 0, sharing, {}, true);
-        if (follows == Follows::kDataOfARank) dead.write(log, 0, bytes_of(100, 1));
-        if (follows == Follows::kCommit) dead.commit(log, 100);
-        if (follows == Follows::kSegment) dead.adopt(log);
-        Crash after = crash();
-        after.boot_id[0] ^= std::byte{1};
-        if (follows == Follows::kSegment)
-            for (const int segment : {0, 1}) set_tail(after, dead.name, segment, log::kSegmentHeaderBytes);
-        else damage(after, dead.name);
-        const auto report = after.recover();
-        ASSERT_TRUE(report);
-        EXPECT_EQ(report.value().refused.size(), follows == Follows::kNothing ? 0u : 1u);
-        EXPECT_EQ(after.left().empty(), follows == Follows::kNothing);
-    }
-}
-
 // The headers of segments come back from the device as they were first written. Their log went on, so each but the
 // newest had records.
 TEST_F(UnnamedLog, whose_tails_are_old_is_kept_and_an_open_is_told) {
