@@ -309,6 +309,7 @@ CAUSES = {("extents in the index", f"{what}, ns"): _RANDOM for what in ENGINE_CU
     ("files open together", "memory of the process, MiB"): "HDF5's caches of each file",
     ("ranks", "H5Fcreate, ms"): "collective steps, which spin on shared processors",
     ("ranks", "H5Fclose, ms"): "collective steps, which spin on shared processors",
+    ("leftovers of dead processes", "first file of a process, system calls"): f"{_EACH} directory",
     ("leftovers of dead processes", "first open, with recovery, system calls"): f"{_EACH} log",
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <span>
 #include <utility>
@@ -125,9 +126,11 @@ std::optional<ProcessArea::Obstacle> ProcessArea::open() {
 
 // The lock that shows others this process's life comes before content that could pass for a dead one's.
 Status ProcessArea::make_living_directory(const area::ProcessIdentity& process) {
-    // A second engine (another libhdf5), or a process whose directory was just removed, takes the next number.
-    for (unsigned number = 0; number < kDirectoryNumbers; ++number) {
-        directory_name_ = fmt::format("{}-{}-{}", process.pid, process.start_ticks, number);
+    // No engine takes the number of an earlier one: another process may have noted that directory as a dead one's. A
+    // second libhdf5, or a process whose directory was just removed, takes the next number.
+    static std::atomic<unsigned> next_number{0};
+    for (unsigned tried = 0; tried < kDirectoryNumbers; ++tried) {
+        directory_name_ = fmt::format("{}-{}-{}", process.pid, process.start_ticks, next_number.fetch_add(1));
         auto directory = area_->create_directory(directory_name_);
         if (directory.status().code() == Code::kAlreadyExists) continue;
         if (!directory) return directory.status();

@@ -36,6 +36,16 @@ assert (found.value, data.value) == (ctypes.cast(note, ctypes.c_void_p).value, 4
 """
 
 
+def opens_the_recovered_file(words, folder, environment):
+    """Runs a program that opens the file behind the link twice, and tells of one recovery."""
+    opened = subprocess.run(
+        [sys.executable, "-c", *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert opened.returncode == 0, opened.stderr
+    assert opened.stdout == 2 * "['step 0', 'step 1', 'step 2']\n"
+    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+
+
 @pytest.mark.parametrize("libver", ["latest"])
 @pytest.mark.parametrize("mode", ["r", "r+"])
 @pytest.mark.parametrize(
@@ -49,17 +59,7 @@ def test_a_file_behind_an_external_link_is_recovered_first(killed, area, mode, d
     with h5py.File(folder / "whole.h5", "w") as whole:
         whole["link"] = h5py.ExternalLink(str(path) if how == "absolute" else path.name, "/")
     environment = {**staged(area), **({"HDF5_EXT_PREFIX": f"/nowhere:{path.parent}"} if how == "prefix" else {})}
-    opened = subprocess.run(
-        [sys.executable, "-c", LINKED, mode, driver],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert opened.returncode == 0, opened.stderr
-    assert opened.stdout == 2 * "['step 0', 'step 1', 'step 2']\n"
-    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+    opens_the_recovered_file([LINKED, mode, driver], folder, environment)
     assert left(area) == []
 
 
@@ -184,15 +184,5 @@ def test_a_file_behind_a_link_of_a_file_with_another_driver_is_recovered_first(
     path, _ = killed
     with h5py.File(path.parent / "whole.h5", "w") as whole:
         whole["link"] = h5py.ExternalLink(path.name, "/")
-    opened = subprocess.run(
-        [sys.executable, "-c", INHERITING, driver, mode, access],
-        cwd=path.parent,
-        env=staged(area),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert opened.returncode == 0, opened.stderr
-    assert opened.stdout == 2 * "['step 0', 'step 1', 'step 2']\n"
-    assert opened.stderr.count("forebay:") == 1 and "at its last flush now" in opened.stderr
+    opens_the_recovered_file([INHERITING, driver, mode, access], path.parent, staged(area))
     assert left(area) == []

@@ -15,7 +15,7 @@
 #include "io/fault_file.h"
 #include "io/memory_file.h"
 #include "recover/recovery.h"
-#include "support/borrowed_directory.h"
+#include "support/forwarding_directory.h"
 
 namespace forebay::test {
 

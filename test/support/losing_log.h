@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "io/forwarding_file.h"
 #include "stage/engine.h"
+#include "support/forwarding_directory.h"
 
 namespace forebay::test {
 
@@ -45,32 +45,21 @@ class LosingLogFile final : public io::ForwardingFile {
     std::atomic<std::uint64_t> told_;
 };
 
-class LosingDirectory final : public io::Directory {
+class LosingDirectory final : public ForwardingDirectory {
   public:
     LosingDirectory(std::unique_ptr<io::Directory> directory, std::shared_ptr<LogLoss> loss, std::string name)
-        : directory_(std::move(directory)), loss_(std::move(loss)), name_(std::move(name)) {}
+        : ForwardingDirectory(std::move(directory)), loss_(std::move(loss)), name_(std::move(name)) {}
     const std::string& name() const noexcept override { return name_; }
     Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override {
-        auto file = directory_->open_file(name, mode);
+        auto file = ForwardingDirectory::open_file(name, mode);
         if (!file || name != "log") return file;
         return std::unique_ptr<io::File>(std::make_unique<LosingLogFile>(std::move(file).value(), loss_));
     }
     Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override {
-        return wrapped(directory_->create_directory(name));
+        return wrapped(ForwardingDirectory::create_directory(name));
     }
     Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override {
-        return wrapped(directory_->open_directory(name));
-    }
-    Status remove_file(const std::string& name) override { return directory_->remove_file(name); }
-    Status remove_directory(const std::string& name) override { return directory_->remove_directory(name); }
-    Result<std::vector<std::string>> list() override { return directory_->list(); }
-    Status sync() override { return directory_->sync(); }
-    Result<io::Facts> facts(const std::string& name) override { return directory_->facts(name); }
-    Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_->lock(patience); }
-    Result<std::unique_ptr<io::Lock>> hold(const std::string& name) override { return directory_->hold(name); }
-    Result<io::Holder> holder_of(const std::string& name) override { return directory_->holder_of(name); }
-    Result<std::unique_ptr<io::Lock>> keep_free(const std::string& name) override {
-        return directory_->keep_free(name);
+        return wrapped(ForwardingDirectory::open_directory(name));
     }
 
   private:
@@ -80,7 +69,6 @@ class LosingDirectory final : public io::Directory {
         return std::unique_ptr<io::Directory>(std::make_unique<LosingDirectory>(std::move(directory).value(), loss_,
                                                                                 std::move(name)));
     }
-    const std::unique_ptr<io::Directory> directory_;
     const std::shared_ptr<LogLoss> loss_;
     const std::string name_;
 };

@@ -21,6 +21,7 @@
 
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
+#include "support/forwarding_directory.h"
 
 namespace forebay::test {
 
@@ -112,36 +113,25 @@ class Power {
         std::string name_;
     };
 
-    class PowerDirectory final : public io::Directory {
+    class PowerDirectory final : public ForwardingDirectory {
       public:
         PowerDirectory(Power& power, std::unique_ptr<io::Directory> directory, std::string name)
-            : power_(power), directory_(std::move(directory)), name_(std::move(name)) {}
-        const std::string& name() const noexcept override { return directory_->name(); }
+            : ForwardingDirectory(std::move(directory)), power_(power), name_(std::move(name)) {}
         Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override {
-            auto file = directory_->open_file(name, mode);
+            auto file = ForwardingDirectory::open_file(name, mode);
             if (!file) return file;
             return power_.wrap(std::move(file).value(), name_ + "/" + name);
         }
         Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override {
-            return inner(directory_->create_directory(name), name);
+            return inner(ForwardingDirectory::create_directory(name), name);
         }
         Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override {
-            return inner(directory_->open_directory(name), name);
+            return inner(ForwardingDirectory::open_directory(name), name);
         }
         Status remove_file(const std::string& name) override {
             const auto held = power_.arrive();
             power_.disks_.erase(name_ + "/" + name);
-            return directory_->remove_file(name);
-        }
-        Status remove_directory(const std::string& name) override { return directory_->remove_directory(name); }
-        Result<std::vector<std::string>> list() override { return directory_->list(); }
-        Status sync() override { return directory_->sync(); }
-        Result<io::Facts> facts(const std::string& name) override { return directory_->facts(name); }
-        Result<std::unique_ptr<io::Lock>> lock(Patience patience) override { return directory_->lock(patience); }
-        Result<std::unique_ptr<io::Lock>> hold(const std::string& name) override { return directory_->hold(name); }
-        Result<io::Holder> holder_of(const std::string& name) override { return directory_->holder_of(name); }
-        Result<std::unique_ptr<io::Lock>> keep_free(const std::string& name) override {
-            return directory_->keep_free(name);
+            return ForwardingDirectory::remove_file(name);
         }
 
       private:
@@ -151,7 +141,6 @@ class Power {
             return power_.wrap(std::move(directory).value(), name_ + "/" + name);
         }
         Power& power_;
-        std::unique_ptr<io::Directory> directory_;
         std::string name_;
     };
 

@@ -12,8 +12,8 @@
 #include "io/memory_file.h"
 #include "recover/gathering.h"
 #include "recover/recovery.h"
-#include "support/borrowed_directory.h"
 #include "support/engine_fixture.h"
+#include "support/forwarding_directory.h"
 #include "undo/undo_journal.h"
 
 namespace forebay::test {

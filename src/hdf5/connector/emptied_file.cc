@@ -23,16 +23,16 @@ bool is_untouched(const struct stat& before, const struct stat& now) noexcept {
 
 EmptiedFile::EmptiedFile(const char* path) noexcept : existed_(::stat(path, &before_) == 0) {}
 
-bool EmptiedFile::is_touched(const char* path) const noexcept {
+std::optional<io::Identity> EmptiedFile::touched(const char* path) const noexcept {
     struct stat now{};
-    return ::stat(path, &now) == 0 && !(existed_ && is_untouched(before_, now));
+    if (::stat(path, &now) != 0 || (existed_ && is_untouched(before_, now))) return std::nullopt;
+    return io::Identity{now.st_dev, now.st_ino};
 }
 
 Status EmptiedFile::void_logs(const char* path) const {
     const std::shared_ptr<stage::Engine> engine = Session::get().engine();
-    struct stat now{};
-    if (engine == nullptr || ::stat(path, &now) != 0 || (existed_ && is_untouched(before_, now))) return Status::ok();
-    return engine->leftovers().forget_before({now.st_dev, now.st_ino}, path);
+    const auto file = touched(path);
+    return engine != nullptr && file ? engine->leftovers().forget_before(*file, path) : Status::ok();
 }
 
 }   // namespace forebay::hdf5

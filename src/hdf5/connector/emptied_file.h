@@ -6,7 +6,10 @@
 
 #include <sys/stat.h>
 
+#include <optional>
+
 #include "base/status.h"
+#include "io/file.h"
 
 namespace forebay::hdf5 {
 
@@ -17,12 +20,14 @@ class EmptiedFile {
 
     // Call this after the open has succeeded, with the same path. False: the open has left the file as it was, or there
     // is none.
-    [[nodiscard]] bool is_touched(const char* path) const noexcept;
-    // Call this like `is_touched`. An error: logs could not be removed. Blocks while a
-    // process that is not known to be dead may write the file, within option patience.
+    [[nodiscard]] bool is_touched(const char* path) const noexcept { return touched(path).has_value(); }
+    // Call this like `is_touched`. An error: logs could not be removed. Blocks while a process that is not known to be
+    // dead may write the file, within option patience.
     [[nodiscard]] Status void_logs(const char* path) const;
 
   private:
+    [[nodiscard]] std::optional<io::Identity> touched(const char* path) const noexcept;
+
     struct stat before_{};   // of an existing file
     const bool existed_;
 };

@@ -218,7 +218,7 @@ std::uint64_t end_without_close(const std::shared_ptr<file::Team>& team, const t
 }
 
 TEST(LogLossOfAnUnclosedFile, is_told_at_the_end_of_the_process) {
-    if (!test::kForkedTeams) GTEST_SKIP() << "the sanitizer does not follow threads that are started after a fork";
+    if (!test::kForkedTeams) GTEST_SKIP() << "this sanitizer does not allow threads after a fork";
     for (const std::uint64_t loser : {0, 1}) {
         SCOPED_TRACE(testing::Message() << "rank " << loser);
         const test::Scratch scratch;

@@ -15,7 +15,7 @@
 
 #include "io/fault_file.h"
 #include "recover/claim.h"
-#include "support/borrowed_directory.h"
+#include "support/forwarding_directory.h"
 #include "support/recovery_fixture.h"
 
 namespace forebay::recover {

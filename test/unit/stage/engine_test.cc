@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "support/engine_fixture.h"
 #include "support/real_files.h"
@@ -36,6 +37,22 @@ TEST_F(RealFiles, staging_leaves_the_right_bytes_in_the_target_and_nothing_in_th
     engine.reset();
     EXPECT_THAT(left_in_area(), testing::IsEmpty());
     EXPECT_EQ(std::filesystem::file_size(root_ / "target.h5"), 300010u);
+}
+
+// Another process may have noted the directory of an earlier one as that of a dead process, with the files in it.
+TEST_F(RealFiles, no_engine_takes_the_directory_name_of_an_earlier_one) {
+    std::set<std::string> names;
+    for (int i = 0; i < 3; ++i) {
+        auto engine = Engine::create(loaded_);
+        const int descriptor = open_target();
+        auto attached = engine->attach({file_of(descriptor, root_ / "target.h5"), true});
+        ASSERT_TRUE(attached) << attached.status().message();
+        ASSERT_EQ(left_in_area().size(), 1u);
+        names.insert(left_in_area().front());
+        ASSERT_TRUE(engine->detach(attached.value().file, true));
+        ::close(descriptor);
+    }
+    EXPECT_EQ(names.size(), 3u);
 }
 
 TEST_F(RealFiles, an_unusable_staging_area_is_said_once_and_the_program_runs_on) {

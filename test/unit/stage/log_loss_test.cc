@@ -96,7 +96,7 @@ TEST_P(LogLossOfAFile, is_an_error_of_a_drain) {
     expect_no_success();
 }
 
-// What was lost before a file was staged is none of its bytes.
+// A loss from before the file was staged cannot be of its bytes.
 TEST_P(LogLossOfAFile, is_none_of_a_file_that_is_opened_later) {
     open();
     loss_->lose();

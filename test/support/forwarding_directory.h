@@ -1,15 +1,17 @@
-// A directory that another object owns, for code that needs to own one, such as a twin with failing calls.
+// Directories that hand each call on to another one: the base of doubles that change some calls.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/file.h"
 
 namespace forebay::test {
 
-class BorrowedDirectory final : public io::Directory {
+// Hands each call on to a directory that another object owns.
+class BorrowedDirectory : public io::Directory {
   public:
     explicit BorrowedDirectory(io::Directory& directory) : directory_(directory) {}
     const std::string& name() const noexcept override { return directory_.name(); }
@@ -34,6 +36,16 @@ class BorrowedDirectory final : public io::Directory {
 
   private:
     io::Directory& directory_;
+};
+
+// Hands each call on to a directory that it owns.
+class ForwardingDirectory : public BorrowedDirectory {
+  public:
+    explicit ForwardingDirectory(std::unique_ptr<io::Directory> directory)
+        : BorrowedDirectory(*directory), owned_(std::move(directory)) {}
+
+  private:
+    const std::unique_ptr<io::Directory> owned_;
 };
 
 }   // namespace forebay::test
