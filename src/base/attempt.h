@@ -31,8 +31,8 @@ template <class Act>
     }
 }
 
-// Makes a system call's failure as Status::from_errno does, for errors that the system tells only once: `describe`
-// names the attempt and the file. Without memory for that text, the failure has a shorter one.
+// Makes a system call's failure as Status::from_errno does. Use it for errors that the system reports only once.
+// `describe` names the attempt and the file. Without memory for that text, the failure has a shorter one.
 template <class Describe>
 [[nodiscard]] Status failed_call(int sys_errno, Describe&& describe) noexcept {
     try {

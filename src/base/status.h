@@ -39,7 +39,7 @@ class [[nodiscard]] Status {
 
     // Makes a system call's failure. `doing` names the attempt and the file; errno decides code, retry advice and text.
     static Status from_errno(int sys_errno, std::string_view doing);
-    // Takes only the text "errno N", and so needs no memory.
+    // The message is only "errno N", so the call allocates no memory.
     static Status from_errno(int sys_errno) noexcept;
 
     [[nodiscard]] bool is_ok() const noexcept { return code_ == Code::kOk; }

@@ -26,7 +26,7 @@ struct DeviceLimits {
 struct AccountView {
     std::uint64_t stored_bytes = 0, capacity_bytes = 0;   // capacity: of the process that opened it last; 0: unknown
 };
-// An open of a cache of more replicas than twice this looks at so many on average (Device::count_is_due).
+// With n replicas every n/32nd open looks at all, and at least every 1,024th (Device::count_is_due).
 inline constexpr std::uint64_t kLooksPerOpen = 32;
 // Reads the account in `folder`. kNotFound: there is none. Changes nothing.
 [[nodiscard]] Result<AccountView> read_account(io::Directory& folder);

@@ -40,7 +40,8 @@ class Planner {
     void share(group::RecordOrder& order, bool at_once) noexcept;
     [[nodiscard]] bool shared() const noexcept { return order_ != nullptr; }
 
-    // Adds writes to the queue, which has none, if enough bytes are ready. std::bad_alloc: adds none.
+    // Adds writes to the queue if enough bytes are ready. The queue has no planned writes before the call.
+    // std::bad_alloc: adds none.
     void plan();
     // Returns planned writes that no thread has taken to the staged bytes; `put_back` returns one that has not begun.
     void drop_planned();

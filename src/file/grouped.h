@@ -51,7 +51,7 @@ class Grouped : public Sharing {
     using Sharing::Sharing;
 
     // Collective. Waits for all, calls `act` on the drainers, then returns. kTell: a member's deferred error fails all.
-    // So does a loss of any member's log, the drainers' included, before the act and after it.
+    // In either mode the call fails on all members if any member's log has lost bytes, before `act` or after it.
     Status by_drainers(const std::function<Status()>& act, Untold untold = Untold::kKeep);
     virtual Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
     // Drains a file that the program never closed. The drainer calls this after all members have written everything.
@@ -72,8 +72,8 @@ class Grouped : public Sharing {
     Status make_board(const Node& node, Result<group::Board>& board);
     Status share_board(const Node& node, Result<group::Board>& board);
     void remove_board(std::uint64_t log) noexcept;
-    // The ends of a process that never closed the file. A failed write that left the file without bytes (`incomplete`
-    // of any member) keeps it at its last commit, as at a close. All logs stay then.
+    // The ends of a process that never closed the file. Returns this member's failed write if the file must stay at its
+    // last commit, or ok. All logs stay then.
     [[nodiscard]] Status kept_at_last_commit() const;
     Status follow_unclosed();
     Status await_and_drain();

@@ -72,7 +72,7 @@ class LogFollower {
         log::RecordCursor cursor;
     };
     Result<log::Segment*> view(std::uint64_t order);
-    [[nodiscard]] Status reused(std::uint64_t order) const;   // kNotFound
+    [[nodiscard]] Status reused(std::uint64_t order) const;
     [[nodiscard]] bool may_release(const Open& open) const noexcept;
     Status read_segment(Open& open, std::vector<Record>& records);
 

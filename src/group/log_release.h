@@ -25,8 +25,8 @@ class LogRelease {
     void at_rest() noexcept;
     // Every followed record is in the target.
     void all_drained() noexcept;
-    // The target has the whole file, with its size, and the logs go: no record counts any more. Recovery takes a file
-    // without its drainer's log for whole only after this.
+    // The target has the whole file, with its size, and the logs go: no record counts any more. Without the drainer's
+    // log, recovery gives up written records only after this call.
     void complete() noexcept;
 
     // Sequence bounds of the drainer's own records.

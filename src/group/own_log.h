@@ -48,12 +48,12 @@ class OwnLog {
 
     // The records that have been appended so far.
     struct Arrived {
-        std::uint64_t bytes = UINT64_MAX, tickets = UINT64_MAX;   // at first unlike any
+        std::uint64_t bytes = UINT64_MAX, tickets = UINT64_MAX;   // equals no real count
         friend bool operator==(const Arrived&, const Arrived&) = default;
     };
     [[nodiscard]] Arrived arrived() const noexcept;
-    // Returns true if the drainer should read the logs now. Once it has read them after `seen`, only a new event is
-    // worth it: it may have left records for want of memory, or because a log is damaged.
+    // Returns true if the drainer should read the logs now. `seen`: the value of `arrived` before the last `poll`. If
+    // it is unchanged, a `poll` that left records is not repeated, unless a participant waits.
     [[nodiscard]] bool is_worth_following(const Arrived& seen) const noexcept;
 
   private:

@@ -55,9 +55,9 @@ class RecordOrder {
     // Finds the records that were appended since the last call. The drainer reads the other logs; its own records are
     // in index/own_records.h. Other participants read all logs. `find` returns every record that was complete when the
     // call began, and all earlier records of the same participant. Returns false if earlier visits are invalid. The
-    // caller must then forget them, restart, and call again. INVARIANT: `find` never returns false in the drainer. It
-    // follows no log with its own records, so it could not find them again. A segment that was used again before the
-    // drainer released it is damage.
+    // caller must then forget them, restart, and call again. INVARIANT: `find` never returns false in the drainer. The
+    // drainer does not follow its own log, so it could not find its own records again. A segment that was used again
+    // before the drainer released it is damage.
     [[nodiscard]] bool find();
     // For the drainer, after `find`: adds the new payload to `pending`, and only then counts it as found. So a process
     // that sums up pending bytes from outside misses none.

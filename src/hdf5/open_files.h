@@ -58,8 +58,8 @@ class OpenFiles {
     std::atomic<bool> unlinked_{false};
 };
 
-// Returns the file of a file object of the connector beneath, or null if no file of forebay has its number. HDF5 takes
-// any other object for a file, and ends the process.
+// Returns the file of a file object of the connector beneath, or null if no file of forebay has its number. `under`
+// must be a file object: HDF5 casts any other one unchecked, and the process crashes.
 [[nodiscard]] std::shared_ptr<OpenFile> open_file_of(void* under, hid_t connector);
 
 }   // namespace forebay::hdf5

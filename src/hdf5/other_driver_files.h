@@ -4,8 +4,8 @@
 // (connector/driver_swap.h); a later open for writing through forebay's driver is not staged. So each driver sees what
 // the other has written, as natively. Not so with a file that ranks write together or that a server stages; and the
 // read cache takes what the other driver writes for changes by another process. HDF5 does not tell when it closes a
-// file that an external link has opened, so such a file counts until another file gets its inode number. Not counted:
-// members of family, multi and split files. Thread-safety: any thread. No call blocks.
+// file that an external link has opened. Such a file counts until this process creates a file with the same inode
+// number. Not counted: members of family, multi and split files. Thread-safety: any thread. No call blocks.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,6 @@
 #include "io/claim.h"
 #include "io/posix_file.h"
 #include "ledger/ledger.h"
-#include "ledger/leftover.h"
 #include "log/scan.h"
 #include "undo/undo_format.h"
 
@@ -292,6 +291,8 @@ std::string to_json(const FileCounters& counters) {
     return line + "]}";
 }
 
+namespace {
+
 void remove_leftover(io::Directory& area, const std::string& name) {
     const Result<area::ProcessIdentity> self = area::identify_this_process();
     auto directory = area.open_directory(name);
@@ -319,6 +320,8 @@ void remove_leftover(io::Directory& area, const std::string& name) {
     (void)directory.value()->remove_file(std::string(area::kAliveFile));
     (void)area.remove_directory(name);
 }
+
+}   // namespace
 
 void remove_leftovers(io::Directory& area) {
     const Result<std::vector<std::string>> names = area.list();

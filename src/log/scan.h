@@ -53,7 +53,7 @@ struct ScannedLog {
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
     std::uint64_t unread_bytes = 0;     // below the tails, from the first damage on
-    bool hides_record = false;          // a record is among these bytes, behind a tail, or in a segment of any log
+    bool hides_record = false;          // a record is among these or behind a tail, or a header is unreadable
     std::uint64_t hidden_commits = 0;   // among these records, at most two in a segment are counted
     // All damage. A segment with an unreadable header may belong to any log, so every log reports it.
     std::vector<Status> damage;
@@ -63,8 +63,8 @@ struct ScannedLog {
 // file. kCorrupt: no segment header is readable. kUnsupported: another version wrote the file.
 [[nodiscard]] Result<std::vector<ScannedLog>> scan(io::File& file);
 
-// The targets of the logs in `file`, from open records. Skips unreadable segments; `unread` gets the first reason. A
-// segment without records is unread too if its log went on in another one.
+// The targets of the logs in `file`, from open records. Skips unreadable segments; `unread` gets the first reason. Also
+// reports an empty segment that is older than another segment of its log, unless the log is durable.
 [[nodiscard]] Result<std::vector<OpenPayload>> scan_targets(io::File& file, Status* unread = nullptr);
 
 // Stores `state`, whose serial must exceed the one of `log`, in the log's newest segment.

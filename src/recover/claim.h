@@ -1,9 +1,9 @@
 // Claims files for a recovery or a discard, and lists the staging areas meanwhile. Blocks on file I/O and locks.
 // INVARIANT: two processes work on one file only one after the other. Each locks the file and then lists the areas,
 // which takes their locks. On a full device a file lock may not be possible, and recovery makes room there. Then the
-// claim keeps the locks of the areas until it ends, so no other process can list them. A process that listed one of
-// them before holds its file lock there, for which the claim asks again in each area that has room. The claim waits for
-// no file lock while it holds those of the areas.
+// claim keeps the locks of the areas until it ends, so no other process can list them. A process that listed an area
+// earlier holds the file's lock in it. So the claim tries that lock again in each area that has room. The claim waits
+// for no file lock while it holds those of the areas.
 #pragma once
 
 #include <functional>

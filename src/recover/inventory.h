@@ -53,8 +53,8 @@ struct FoundDirectory {
     std::vector<FoundJournal> journals;
     std::vector<std::string> unfinished;   // boards whose maker died before a process used them: names only
     // The damage of a log with records whose file is unknown, because its open record is unreadable; ok: none. A
-    // segment of an unknown log counts as such a log's. INVARIANT: only `discard` removes such a directory. Recovery
-    // never takes the other logs for a complete set.
+    // segment with an unreadable header may belong to such a log, so it counts too. INVARIANT: only `discard` removes
+    // such a directory. Recovery never takes the other logs for a complete set.
     Status unnamed;
 
     // True if the directory has logs that could not be read.

@@ -15,9 +15,9 @@ namespace forebay::recover {
 
 [[nodiscard]] FileReport introduce(const Session& session);
 
-// True if the logs may go: the file has all bytes, and so the drainer has set the board's frontier beyond all records.
-// The mere lack of the drainer's log tells nothing of the others' bytes. Undo journals decide for a file of several
-// nodes.
+// Returns true if the logs may go: the drainer moved the frontier beyond all records, its log never had a segment, or a
+// durable group wrote nothing. The mere lack of the drainer's log tells nothing of the others' bytes. Undo journals
+// decide for a file of several nodes.
 [[nodiscard]] bool is_complete(const Session& session) noexcept;
 
 // True if a rank noted that all had closed the file: there is nothing to undo.

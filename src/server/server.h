@@ -79,7 +79,7 @@ class Server {
     ServedFiles files_;
     std::unique_ptr<io::Listener> listener_;
     std::mutex mutex_;
-    std::condition_variable ended_;     // signalled when a session has ended
+    std::condition_variable ended_;
     std::list<Slot> slots_, refused_;   // only the thread of `run` adds and removes slots
 };
 

@@ -42,14 +42,13 @@ class CommitPolicy {
     // Gives back idle segments, but waits for no device. With `newest_too`, the newest segment may go as well. Returns
     // true if any segment went. The file's lock. Call `StagingLog::recycle`, which knows when nothing may go.
     virtual bool recycle(bool newest_too) = 0;
-    // The outcome of `recycle_durably`.
     enum class Recycled : std::uint8_t {
-        kNothing,    // no segment can go, or a device gives no answer
-        kSome,       // segments went, or a failure is kept that other calls report: look again
-        kNoMemory,   // nothing has changed, and no failure is kept: the caller fails, or waits for an event
+        kNothing,   // no segment can go, or a device gives no answer
+        kSome,      // segments were released, or the policy keeps an error that later calls report: look for room again
+        kNoMemory,   // nothing has changed, and no error is kept: the caller fails, or waits for an event
     };
-    // Recycles, for a policy whose releases wait for devices. Invariant: calls that are repeated after kSome end. The
-    // file's lock; drops it.
+    // Recycles, for a policy whose releases wait for devices. Invariant: a caller that repeats the call while it
+    // returns kSome gets another result in the end. The file's lock; drops it.
     virtual Recycled recycle_durably(bool newest_too);
     // `recycle_durably` or `release_all` is at work in some thread. The file's lock.
     [[nodiscard]] bool recycling() const noexcept {

@@ -64,8 +64,8 @@ class DeferredCloses {
 
     // Before a file is used that this process, or another one of the node, may have closed without waiting: waits until
     // that close has ended. kDrop: the file is about to be emptied, so what this process has not begun to drain is
-    // dropped. An error: it cannot be known, or the other process is not at work (kUnsettled). It is ending, or has
-    // written nothing to any target for the time in option patience. Blocks meanwhile.
+    // dropped. Returns kUnsettled after `patience` if the other process is ending, has given the file up, or wrote to
+    // no target meanwhile. Other errors: that process cannot be judged. Blocks meanwhile.
     enum class Before : std::uint8_t { kUse, kDrop };
     [[nodiscard]] Status await(const io::Identity& identity, Before before = Before::kUse);
     // Waits as `await` does, but only for closes of this process.

@@ -64,8 +64,8 @@ class GroupMembership {
     // With several nodes, when nothing is staged anywhere: one process sets the target's size, then all note it.
     Status resize_beside(std::uint64_t size);
     Status note_size(std::uint64_t size);
-    // All drainers are prepared: gives the log back, and writes go to the target from now on. Fails only to make that
-    // durable, and bypasses the log all the same.
+    // All drainers are prepared: gives the log back, and writes go to the target from now on. If making this durable
+    // fails, the call returns the error, and the file bypasses the log nevertheless.
     Status bypass_log(ledger::AsideReason reason);
     // Counts bytes that reached the target before their commit.
     void count_given_up(std::uint64_t bytes) noexcept;

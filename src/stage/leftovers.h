@@ -57,7 +57,7 @@ class Leftovers {
 
     // Waits, within option patience, until no process may write the file; else kUnsettled. Returns as recover_opened.
     [[nodiscard]] Result<std::string> await_settled(const OpenedFile& file);
-    // Returns kUnsettled at once if a process may write the file that is not at work: it is ending, or has given up.
+    // Returns kUnsettled at once if a process that is ending, or has given the file up, may still write it.
     [[nodiscard]] Status refuse_unsettled(const OpenedFile& file) { return await_settled(file, 0).status(); }
     // See recover::Leftovers.
     [[nodiscard]] std::uint64_t written_by_others(const io::Identity& identity);

@@ -73,8 +73,10 @@ for path, last in ("first.h5", 99999), ("second.h5", 199999):
         assert f["x"][-1] == last, path
 """
     run_python(code, staged(tmp_path), tmp_path)
-    entries = {Path(entry["path"]).name: entry["staged"] for entry in statistics(tmp_path)}
-    assert entries["first.h5"] >= 800000 and entries["second.h5"] >= 1600000
+    # The drain of a write's first segment may show that the target is as fast. Then the rest bypasses the log.
+    entries = {Path(entry["path"]).name: (entry["staged"], entry["through"]) for entry in statistics(tmp_path)}
+    for name, size in ("first.h5", 800000), ("second.h5", 1600000):
+        assert entries[name][0] > size / 4 and sum(entries[name]) >= size, entries
     check = "import h5py; print(h5py.File('first.h5')['x'][:].sum(), h5py.File('second.h5')['x'][:].sum())"
     assert run_python(check, native(), tmp_path) == "4999950000.0 19999900000.0\n"
 

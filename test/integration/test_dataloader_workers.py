@@ -25,6 +25,9 @@ PROGRAM = Path(__file__).with_name("workers_program.py")
 ROWS, ROW_BYTES = 512, 256 << 10
 DATA_BYTES = ROWS * ROW_BYTES
 EPOCHS = 3 if LONG else 2
+# PyTorch joins no thread that feeds a worker's queue. One that ends with the program can unlink the queue's semaphores
+# and tell the tracker of multiprocessing nothing, which then warns of them. This happens natively too.
+WARNINGS = "ignore:This DataLoader will create,ignore:resource_tracker"
 # Each process reads so many rows before it caches a file without being asked: 32 requests, and those behind them that
 # are under way as the replica is made.
 TRIAL_ROWS = 40
@@ -67,7 +70,7 @@ def natively(python, mounted):  # noqa: F811
 
 def train(python, environment, fs, *cell, before=(), fails=False):  # noqa: F811
     words = [python, *before, PROGRAM, fs / "rows.h5", *map(str, cell[:4]), str(EPOCHS), *map(str, cell[4:])]
-    done = run(words, {**environment, "PYTHONWARNINGS": "ignore:This DataLoader will create"}, ROOT, 500)
+    done = run(words, {**environment, "PYTHONWARNINGS": WARNINGS}, ROOT, 500)
     assert done.returncode == 0, done.stdout + done.stderr
     assert fails or not done.stderr, done.stderr
     return json.loads(done.stdout)

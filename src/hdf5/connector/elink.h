@@ -2,14 +2,14 @@
 // file inside the native connector, with the file access list in the caller's link access list. It must name forebay's
 // driver, or HDF5 would see neither that the file is open already nor its staged bytes. HDF5 takes the list from its
 // call context, so the caller's list itself is changed for the time of the call. If it names another driver, its
-// callback (H5Pset_elink_cb) is exchanged for one that makes the file whole first, as UnderList does. So it is if the
-// list names none and the link's file was opened with another driver, which HDF5 then takes; also in HDF5's default
-// list. HDF5 looks for the file in several places and takes the first that it can open, so no file of another place
-// counts. Invariant: no call here is collective. One rank alone may look up a link, and HDF5 copies a file access list
-// with a communicator, which is collective, only if it traverses an external link. So the list inside the caller's is
-// changed in place, unless the library hides its inner functions. A copy of the caller's list, made during the call,
-// may outlive it with what the list has then, so forebay's driver and the callback's data never end. Thread-safety:
-// lists change only inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl, H5Pset_elink_cb,
+// callback (H5Pset_elink_cb) is exchanged for one that makes the file whole first, as UnderList does. If the list names
+// none, HDF5 uses the driver of the file with the link. Then the callback is exchanged too, also in HDF5's default
+// list. HDF5 looks for the file in several places. The callback prepares only the first file there that HDF5 can open.
+// Invariant: no call here is collective if the library shows its inner functions. One rank alone may look up a link,
+// and HDF5 copies a file access list with a communicator, which is collective, only if it traverses an external link.
+// So the list inside the caller's is changed in place. A library that hides those functions gives a copy. A copy of the
+// list may outlive the call with forebay's driver and callback. So neither is ever freed. Thread-safety: lists change
+// only inside callbacks, one at a time. Source: HDF5 reference manual, H5Pset_elink_fapl, H5Pset_elink_cb,
 // H5Lcreate_external; H5L__extern_traverse.
 #pragma once
 
@@ -34,7 +34,7 @@ struct AccessLists {
 
 class ElinkSwap {
   public:
-    // `inherited`: a driver left to itself opens the file behind a link if the list names none.
+    // `inherited`: the file with the link has another driver, which HDF5 uses if the list names none.
     ElinkSwap(const AccessLists& lists, bool inherited);
     ~ElinkSwap();
     ElinkSwap(const ElinkSwap&) = delete;

@@ -22,8 +22,8 @@ struct ObjectPlace {
 
 // Finds the file of an object that an unstaged file's mount or external link may lead to. Returns null if the object
 // lies in the unstaged file itself. Reads the object's header only if the name does not tell. It does not use
-// H5VL_OBJECT_GET_FILE: HDF5 takes a file that was asked for like this for one that an identifier keeps open. It would
-// not close the file with the last object.
+// H5VL_OBJECT_GET_FILE: that call marks the file as held by an identifier, so HDF5 would not close it with its last
+// object.
 [[nodiscard]] std::shared_ptr<OpenFile> file_behind(const Object& object, H5I_type_t type);
 
 // Finds the file of a file object. H5Iget_file_id may have made it of an object behind a mount or an external link.

@@ -25,12 +25,14 @@ namespace forebay::hdf5 {
 
 // Waits until a process of the node that has closed the file has drained it.
 [[nodiscard]] Status await_closed(const char* path);
-// Gives the file the bytes that this process stages, and stages it no more. `flags` are those of the open.
+// Drains this process's staged bytes of the file, and ends its staging unless ranks share it. `flags` are those of the
+// open.
 [[nodiscard]] Status show_staged(const char* path, unsigned flags);
-// That, and asks whether the driver may empty the file if `flags` say so. With MPI all ranks call this, and agree.
+// Calls `show_staged`, and checks whether the driver may empty the file if `flags` say so. With MPI all ranks call
+// this, and the caller agrees on the outcome.
 [[nodiscard]] Status make_ready(const char* path, unsigned flags);
-// All of it. Recovers the file unless the driver uses MPI: not all ranks come here. Warns of a recovery. Fails if the
-// driver must not use the file.
+// Waits for deferred closes, recovers the file for a serial driver, and calls `make_ready`. Warns of a recovery. Fails
+// if the driver must not use the file. With an MPI driver not all ranks come here, so a failed drain only warns.
 [[nodiscard]] Status make_whole(hid_t driver, const char* path, unsigned flags);
 
 }   // namespace forebay::hdf5

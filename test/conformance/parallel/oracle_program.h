@@ -121,7 +121,7 @@ class Program {
     void plan_write(Dataset& dataset, const std::vector<Id>& parts, Transfer& mine, Random& random);
     void fill_buffer(const Dataset& dataset, Transfer& mine);
     void compare(const Dataset& dataset, Transfer& mine);
-    [[nodiscard]] Id transfer_list(bool collective, bool filtered, bool spread, Random& random);
+    [[nodiscard]] Id transfer_list(bool collective, bool filtered, Random& random);
     void write_parts(const File& file, Dataset& dataset, const std::vector<Id>& parts, bool collective, Random& random);
     void read_parts(const File& file, Dataset& dataset, const std::vector<Id>& parts, bool collective, Random& random);
     void act_alone(const File& file, Dataset& dataset, const std::vector<Id>& owned, Random& random);
