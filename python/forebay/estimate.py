@@ -37,7 +37,7 @@ from forebay.estimate_model import (
     staged_writing,
 )
 from forebay.estimate_shown import draw_scales, reading_text, writing_text
-from forebay.estimate_sources import read_doctor, read_run
+from forebay.estimate_sources import MeasuredRun, read_doctor, read_run
 
 _UNITS = "kmgt"
 # Options that replace a figure of the machine, with their help.
@@ -61,6 +61,14 @@ _FACTORS = {
 }
 _PLOTTED_NODES_MAX = 4096
 _EXIT_USAGE = 2
+_CAPACITY = 8 * 1024.0**3  # defaults of options size and read_cache_size
+# Options of only one kind of program. None or False: not given.
+_OF_WRITERS = ("run", "servers", "plot", "flush", "writes", "size", "close")
+_OF_READERS = ("cache", "page_cache", "in_order")
+_NOT_STORED = "The first epoch is without the time to store the bytes on the node: --local-write is unknown."
+_LOWER_BOUND = (
+    "The file system may be faster: the run's writes to it overlapped. --fs-node, or a report, tells its rate."
+)
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,18 @@ def quantity(text: str) -> float:
         number = float(found[1]) if found else math.nan
     except ValueError:
         number = math.nan
-    if not found or not number > 0:
+    size = number * 1024.0 ** (_UNITS.index(found[2]) + 1 if found and found[2] else 0)
+    if not 0 < size < math.inf:
         raise argparse.ArgumentTypeError(f"'{text}' is not a size, such as 64MiB, 2.5GiB/s or 2.1e9")
-    return number * 1024.0 ** (_UNITS.index(found[2]) + 1 if found[2] else 0)
+    return size
+
+
+def _capacity(text: str) -> float:
+    """Returns the bytes of an option of forebay, which has these limits."""
+    size = quantity(text)
+    if not 1024.0**2 <= size <= 1024.0**5:
+        raise argparse.ArgumentTypeError(f"'{text}' is not from 1 MiB to 1 PiB")
+    return size
 
 
 def _at_least(low: float, kind: type) -> Any:
@@ -96,8 +113,11 @@ def _at_least(low: float, kind: type) -> Any:
     return number
 
 
-def estimate_writing(machine: Machine, writing: Writing, servers: int = 0) -> Estimate:
-    """Returns the answers for a program that writes. With `servers` it also stages through that many servers."""
+def estimate_writing(machine: Machine, writing: Writing, servers: int = 0, notes: Sequence[str] = ()) -> Estimate:
+    """Returns the answers for a program that writes. With `servers` it also stages through that many servers.
+
+    `notes` go into the answers, which leave out numbers that depend on an unknown total of the file system.
+    """
     native, staged = native_writing(machine, writing), staged_writing(machine, writing)
     ways = {"native": native, "forebay": staged}
     if servers:
@@ -120,11 +140,18 @@ def estimate_writing(machine: Machine, writing: Writing, servers: int = 0) -> Es
         "size_needed_bytes": room_needed(machine, writing),
         "compute_needed_s": compute_needed(machine, writing),
         "drain_bytes_per_s": drain_rate(machine, writing),
-        "drain_keeps_up_to_nodes": nodes_drained(machine, writing),
-        "faster_from_nodes": crossing_nodes(machine, writing),
+        **_scales(machine, writing),
         "servers_needed": servers_needed(machine, writing),
+        "notes": list(notes),
     }
     return Estimate(answers, writing_text(machine, writing, answers))
+
+
+def _scales(machine: Machine, writing: Writing) -> dict[str, float]:
+    """Returns the numbers of nodes at which something changes, as far as the machine's figures tell them."""
+    crossing = crossing_nodes(machine, writing)
+    scales = {"drain_keeps_up_to_nodes": nodes_drained(machine, writing)} if machine.total_known else {}
+    return {**scales, "faster_from_nodes": crossing} if machine.total_known or crossing <= 1 else scales
 
 
 def estimate_reading(machine: Machine, reading: Reading) -> Estimate:
@@ -143,6 +170,7 @@ def estimate_reading(machine: Machine, reading: Reading) -> Estimate:
         },
         "hits": ways["forebay"].hits,
         "cache_needed_bytes": reading.data_bytes / reading.nodes,
+        "notes": [] if machine.local_write > 0 else [_NOT_STORED],
     }
     return Estimate(answers, reading_text(machine, reading, answers))
 
@@ -200,7 +228,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     program = parser.add_argument_group("Program")
     program.add_argument(
-        "--from", dest="run", type=Path, metavar="FILE", help="statistics or JSON of a run on one node; see docs"
+        "--from", dest="run", type=Path, metavar="FILE", help="report, statistics or JSON of a run on one node"
     )
     program.add_argument("--nodes", type=_at_least(1, int), default=1, metavar="N")
     program.add_argument("--ranks", type=_at_least(1, int), metavar="N", help="of a node; default: 1")
@@ -208,17 +236,13 @@ def _parser() -> argparse.ArgumentParser:
     program.add_argument("--steps", type=_at_least(1, int), metavar="N", help="of a program or epoch; default: 10")
     program.add_argument("--compute", type=_at_least(0, float), metavar="SECONDS", help="of a step; default: 0")
     program.add_argument("--writes", type=_at_least(1, int), metavar="N", help="calls of a rank and step; default: 1")
-    program.add_argument(
-        "--size", type=quantity, default=quantity("8GiB"), metavar="SIZE", help="option size; default: 8GiB"
-    )
-    program.add_argument("--close", choices=["wait", "deferred"], default="wait", help="option close; default: wait")
+    program.add_argument("--size", type=_capacity, metavar="SIZE", help="option size; default: 8GiB")
+    program.add_argument("--close", choices=["wait", "deferred"], help="option close; default: wait")
     program.add_argument("--flush", action="store_true", help="each step flushes, and the flush drains, as with MPI")
     program.add_argument("--servers", type=_at_least(1, int), metavar="N", help="also stage through this many servers")
     reads = parser.add_argument_group("Program that reads")
     reads.add_argument("--epochs", type=_at_least(1, int), metavar="N", help="reads all data this many times")
-    reads.add_argument(
-        "--cache", type=quantity, default=quantity("8GiB"), metavar="SIZE", help="read_cache_size; default: 8GiB"
-    )
+    reads.add_argument("--cache", type=_capacity, metavar="SIZE", help="read_cache_size; default: 8GiB")
     reads.add_argument("--page-cache", type=quantity, metavar="SIZE", help="memory of a node for file pages")
     reads.add_argument("--in-order", action="store_true", help="each rank reads the same data in every epoch")
     output = parser.add_argument_group("Output")
@@ -228,32 +252,33 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _machine(given: argparse.Namespace) -> Machine:
+def _machine(given: argparse.Namespace, run: MeasuredRun | None) -> Machine:
     base = PRESETS[given.preset] if given.preset else Machine("this machine", 0.0, 0.0, 0.0, 0.0)
     found: dict[str, Any] = read_doctor(given.measured) if given.measured else {}
-    if given.run:
-        run = read_run(given.run)
+    if run:
         measured = {"local_write": run.staging_rate, "fs_node": run.target_rate}
         found.update({name: rate for name, rate in measured.items() if rate and not given.preset})
     names = (*_RATES, *_SECONDS, *_FACTORS, "fs_request")
     found.update({name: getattr(given, name) for name in names if getattr(given, name) is not None})
-    machine = replace(base, **found)
-    if machine.fs_total <= 0 and given.nodes == 1:
-        machine = replace(machine, fs_total=machine.fs_node)
-    if machine.fs_total <= 0 < machine.fs_node:
+    sources = {name: source for name, source in base.sources.items() if name not in found}
+    machine = replace(base, **found, sources=sources)
+    if machine.fs_total > 0 or machine.fs_node <= 0:
+        return machine
+    if given.nodes > 1 or (given.servers or 0) > 1 or given.plot:
         raise CannotEstimate("--fs-total: one node does not tell how fast the file system is for several")
-    return machine
+    return replace(machine, fs_total=machine.fs_node, total_known=False)
 
 
-def _writing(given: argparse.Namespace) -> Writing:
+def _writing(given: argparse.Namespace, run: MeasuredRun | None) -> Writing:
     ranks, bytes_per_rank, compute_s, steps = given.ranks, given.bytes, given.compute, given.steps
     writes = given.writes or 1
-    if given.run:
-        run = read_run(given.run)
+    if run:
         steps = steps or run.commits
         ranks = ranks or run.ranks
         bytes_per_rank = bytes_per_rank or run.bytes_per_rank / steps
-        compute_s = run.compute_s / steps if compute_s is None else compute_s
+        if compute_s is None and run.compute_s is None:
+            raise CannotEstimate(f"--compute SECONDS, of a step, is missing: {given.run} does not tell it")
+        compute_s = (run.compute_s or 0.0) / steps if compute_s is None else compute_s
         writes = given.writes or max(1, round(bytes_per_rank / run.write_bytes))
     if not bytes_per_rank:
         raise CannotEstimate("--bytes SIZE, of a rank and step, is missing; --from FILE takes it from a run")
@@ -264,8 +289,8 @@ def _writing(given: argparse.Namespace) -> Writing:
         steps or 10,
         compute_s or 0.0,
         writes,
-        given.size,
-        given.close == "wait",
+        given.size or _CAPACITY,
+        given.close != "deferred",
         given.flush,
     )
 
@@ -281,10 +306,18 @@ def _reading(given: argparse.Namespace) -> Reading:
         given.epochs,
         (given.compute or 0.0) * steps,
         given.bytes,
-        given.cache,
+        given.cache or _CAPACITY,
         given.page_cache or 0.0,
         not given.in_order,
     )
+
+
+def _refuse_options_of_others(given: argparse.Namespace) -> None:
+    for name in _OF_WRITERS if given.epochs else _OF_READERS:
+        if getattr(given, name):
+            option = "from" if name == "run" else name.replace("_", "-")
+            why = "is for a program that writes" if given.epochs else "needs --epochs: it is for a program that reads"
+            raise CannotEstimate(f"--{option} {why}")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -292,12 +325,15 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = _parser()
     given = parser.parse_args(words)
     try:
-        machine = _machine(given)
+        _refuse_options_of_others(given)
+        run = read_run(given.run) if given.run else None
+        machine = _machine(given, run)
         if given.epochs:
             result = estimate_reading(machine, _reading(given))
         else:
-            writing = _writing(given)
-            result = estimate_writing(machine, writing, given.servers or 0)
+            writing = _writing(given, run)
+            is_bound = run is not None and run.overlaps and given.fs_node is None and not given.preset
+            result = estimate_writing(machine, writing, given.servers or 0, [_LOWER_BOUND] if is_bound else [])
             if given.plot:
                 draw_scales(machine, writing, given.plot, _PLOTTED_NODES_MAX)
     except CannotEstimate as reason:

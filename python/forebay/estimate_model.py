@@ -32,7 +32,7 @@ class Machine:
     local_write: float  # node-local storage, one node
     local_read: float
     fs_node: float  # the file system, as one node gets it
-    fs_total: float  # as all nodes together get it, into one shared file
+    fs_total: float  # as all nodes together get it, into one shared file; see `total_known`
     local_latency_s: float = 0.0  # of one write call
     fs_latency_s: float = 0.0  # of one request
     fs_request: float = math.inf  # largest request of the file system
@@ -43,6 +43,7 @@ class Machine:
     contention: float = 0.0  # staging and draining at once take 1 + contention times as long
     compute_slowdown: float = 1.0  # computing takes this many times as long while the drain runs
     call_s: float = 0.0  # of opening and closing the file with forebay, beyond native
+    total_known: bool = True  # False: `fs_total` is that of one node, and says nothing about more
     sources: dict[str, str] = field(default_factory=dict)  # of each figure
 
     def node_rate(self, nodes: int, streams: int, request: float) -> float:
@@ -292,8 +293,8 @@ def native_reading(machine: Machine, reading: Reading) -> Epochs:
 def cached_reading(machine: Machine, reading: Reading) -> Epochs:
     """Returns the time in reads with the read cache, whose copies lie evenly on the nodes.
 
-    The first epoch stores in the background, and is as slow as the slower of file system and node-local storage. Later
-    a node reads its own part, and gets the others' over the network.
+    The first epoch stores in the background, and is as slow as the slower of file system and node-local storage. If the
+    rate of node-local writes is unknown, it is as slow as the file system: `estimate` says so. Later a node reads its own part, and gets the others' over the network.
     """
     mine = reading.data_bytes / reading.nodes
     native = machine.node_rate(reading.nodes, reading.ranks, reading.request)

@@ -27,9 +27,9 @@ def shown_seconds(value: float | None) -> str:
     """Returns seconds with three digits, in the unit that fits."""
     if value is None:
         return "-"
-    if value < 0.001:
+    if value < 0.0009995:
         return f"{value * 1e6:.0f} us" if value > 0 else "0"
-    return f"{value * 1e3:.3g} ms" if value < 1 else f"{value:,.3g} s" if value < 1000 else f"{value:,.0f} s"
+    return f"{value * 1e3:.3g} ms" if value < 0.9995 else f"{value:,.3g} s" if value < 999.5 else f"{value:,.0f} s"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -63,19 +63,20 @@ def writing_text(machine: Machine, writing: Writing, answers: Mapping[str, Any])
         f"{shown_seconds(writing.compute_s)} of computing"
     )
     table = _table(("", "a step", "close", "waits in all", "total", "bytes by waits"), rows)
-    return f"{title}\n\n{table}\n\n" + "\n".join(f"- {line}" for line in _findings(writing, answers))
+    lines = [*_findings(writing, answers), *answers["notes"]]
+    return f"{title}\n\n{table}\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
 def _findings(writing: Writing, answers: Mapping[str, Any]) -> list[str]:
-    needed, nodes, crossing = (
-        answers["compute_needed_s"],
-        answers["drain_keeps_up_to_nodes"],
-        answers["faster_from_nodes"],
-    )
+    needed = answers["compute_needed_s"]
+    # Absent: one node does not tell.
+    nodes, crossing = answers.get("drain_keeps_up_to_nodes"), answers.get("faster_from_nodes")
     lines = []
     if needed <= writing.compute_s:
-        limit = "at any number of nodes" if math.isinf(nodes) else f"up to {nodes:,.0f} nodes"
-        lines.append(f"The drain keeps up: a step needs {shown_seconds(needed)} of computing. It does {limit}.")
+        limit = (
+            "" if nodes is None else " at any number of nodes" if math.isinf(nodes) else f" up to {nodes:,.0f} nodes"
+        )
+        lines.append(f"The drain keeps up{limit}: a step needs {shown_seconds(needed)} of computing.")
     else:
         lines.append(
             f"The drain cannot keep up: a step needs {shown_seconds(needed)} of computing and has "
@@ -86,7 +87,9 @@ def _findings(writing: Writing, answers: Mapping[str, Any]) -> list[str]:
     lines.append(
         f"A process needs size={shown_bytes(room)} so that no write waits; {shown_bytes(writing.size)} {enough}."
     )
-    if crossing <= 1:
+    if crossing is None:
+        lines.append("Native writes are faster on one node; --fs-total tells how many make staging faster.")
+    elif crossing <= 1:
         lines.append("Staging is faster than native writes from the first node on.")
     elif math.isinf(crossing):
         lines.append("Staging is slower than native writes at any number of nodes.")
@@ -116,10 +119,10 @@ def reading_text(machine: Machine, reading: Reading, answers: Mapping[str, Any])
     )
     table = _table(("", "first epoch", "later epoch", "reads in all", "total"), rows)
     needed = shown_bytes(answers["cache_needed_bytes"])
-    return (
-        f"{title}\n\n{table}\n\n- A node needs read_cache_size={needed} for all its data; later epochs find "
-        f"{answers['hits']:.0%} in the cache."
+    found = (
+        f"A node needs read_cache_size={needed} for all its data; later epochs find {answers['hits']:.0%} in the cache."
     )
+    return f"{title}\n\n{table}\n\n" + "\n".join(f"- {line}" for line in [found, *answers["notes"]])
 
 
 def draw_scales(machine: Machine, writing: Writing, path: Path, nodes_max: int) -> None:

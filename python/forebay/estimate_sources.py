@@ -14,15 +14,16 @@ _NANOSECOND = 1e-9
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """One run on one node. A value of 0 is not in the file."""
+    """One run on one node. A rate of 0 is not in the file."""
 
     ranks: int
     bytes_per_rank: float  # of the whole run
     commits: int  # flushes and closes of one rank
     staging_rate: float  # of the node
     target_rate: float  # of the node, while it drained
-    compute_s: float  # of the run: time outside the calls that forebay counts
+    compute_s: float | None  # of the run: time outside the calls that forebay counts; None: not in the file
     write_bytes: float  # mean size of a write call
+    overlaps: bool = False  # `target_rate` adds up writes that overlap: the file system may be faster
 
 
 def read_run(path: Path) -> MeasuredRun:
@@ -32,8 +33,9 @@ def read_run(path: Path) -> MeasuredRun:
         whole: Any = json.loads(text)
     except ValueError:
         whole = None
-    if isinstance(whole, dict) and "totals" in whole.get("summary", whole):
-        return _of_summary(whole.get("summary", whole), float(whole.get("target_bytes_per_s", 0)), path)
+    summary = whole.get("summary", whole) if isinstance(whole, dict) else None
+    if isinstance(summary, dict) and "totals" in summary:
+        return _of_summary(summary, float(whole.get("target_bytes_per_s", 0)), path)
     return _of_lines(text, path)
 
 
@@ -61,7 +63,8 @@ def _of_summary(summary: dict[str, Any], target_rate: float, path: Path) -> Meas
     ranks = max(1, int(summary.get("processes") or 1))
     run = _measured(closed, ranks, target_rate, path)
     waited_s = sum(one.get("stage_ns", 0) + one.get("close_ns", 0) for one in closed) * _NANOSECOND / ranks
-    return replace(run, compute_s=max(0.0, float(summary.get("elapsed_s", 0)) - waited_s))
+    elapsed_s = summary.get("elapsed_s")
+    return run if elapsed_s is None else replace(run, compute_s=max(0.0, float(elapsed_s) - waited_s))
 
 
 def _of_lines(text: str, path: Path) -> MeasuredRun:
@@ -100,8 +103,8 @@ def _measured(closed: list[dict[str, Any]], ranks: int, target_rate: float, path
         bytes_per_rank=written / ranks,
         commits=max(1, round(total("commits") / (1 if together else ranks))),
         staging_rate=written / staging_s if staging_s > 0 else 0.0,
-        # Writes of several threads overlap, so their sum gives a lower bound.
         target_rate=target_rate or (total("drained") / drain_s if drain_s > 0 else 0.0),
-        compute_s=0.0,
+        compute_s=None,
         write_bytes=written / max(total("requests"), 1.0),
+        overlaps=not target_rate and drain_s > 0,
     )

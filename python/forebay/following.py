@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from forebay.byte_ranges import ByteRanges, Range
+from forebay.byte_ranges import ByteRanges
 from forebay.plugin import require_plugins
 from forebay.prefetching import hand_over, is_cached
 
@@ -31,8 +31,8 @@ def follow(order: Iterable[Item], dataset: Any, ahead: int = 256) -> Iterator[It
 
     The ranges go to the plugin in the order of the items, about ``ahead / 2`` items at a time. The plugin drops ranges
     if it has no room to note them, and the program reads those itself. If the file is not read through the cache (for
-    example because it is local, open for writing, or was opened before forebay was on), or is no longer, `follow`
-    prefetches nothing and yields the items anyway.
+    example because it is local, open for writing, or was opened before forebay was on), or is no longer, or if the
+    program closes it, `follow` prefetches nothing and yields the items anyway.
 
     Raises NotEnabled without the plugin, ValueError if `ahead` is below 1, or if the dataset of a cached file is
     virtual or external.
@@ -54,7 +54,7 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges | None, ahe
                     fresh.append(next(coming))
                 except StopIteration:
                     exhausted = True
-            if places is not None and not _ask(dataset, [one for item in fresh for one in places.of(item)]):
+            if places is not None and not _ask(dataset, places, fresh):
                 places = None
             window.extend(fresh)
         if not window:
@@ -62,10 +62,15 @@ def _follow(coming: Iterator[Item], dataset: Any, places: ByteRanges | None, ahe
         yield window.popleft()
 
 
-def _ask(dataset: Any, ranges: list[Range]) -> bool:
-    """Requests the ranges. Returns False if `follow` should request no more; True also if too many wait already."""
+def _ask(dataset: Any, places: ByteRanges, items: Iterable[Any]) -> bool:
+    """Requests the items' bytes. Returns False if `follow` should request no more; True also if too many wait already.
+
+    A closed dataset has neither a file nor a layout.
+    """
+    if not dataset.id.valid:
+        return False
     try:
-        hand_over(dataset, ranges)
+        hand_over(dataset, [one for item in items for one in places.of(item)])
     except OSError as refusal:
         return refusal.errno == errno.EAGAIN
     return True

@@ -57,17 +57,17 @@ class Watch:
 
     def fetch(self, fetch: Callable[[Any, Any], Any], fetcher: Any, index: Any) -> Any:
         """Calls ``fetch(fetcher, index)`` and notes the reads. Returns its result, and raises what it raises."""
-        if self._supply.rests():
-            self._waiting.clear()
+        try:
+            if self._supply.rests():
+                self._waiting.clear()
+                given = None
+            else:
+                given = self._begin(fetcher, index)
+        except Exception:
+            self.end("error")
+            given = None
+        if given is None:
             return fetch(fetcher, index)
-        watch_reads()
-        self._dataset, self._item = fetcher.dataset, None
-        self._reads, self._seen = [], {}
-        given = index
-        if fetcher.auto_collation and type(index) is list and _reads_singly(fetcher.dataset):
-            given = _Steps(index, self._step)
-        elif not fetcher.auto_collation:
-            self._item = index
         before = getattr(_now, "watch", None)
         _now.watch = self
         try:
@@ -85,6 +85,17 @@ class Watch:
         finally:
             self._reads, self._seen = [], {}
         return result
+
+    def _begin(self, fetcher: Any, index: Any) -> Any:
+        """Returns what the fetcher gets in the place of `index`."""
+        watch_reads()
+        self._dataset, self._item = fetcher.dataset, None
+        self._reads, self._seen = [], {}
+        if not fetcher.auto_collation:
+            self._item = index
+        elif type(index) is list and _reads_singly(fetcher.dataset):
+            return _Steps(index, self._step)
+        return index
 
     def see(self, dataset: Any, arguments: Any) -> None:
         """Notes a read of an h5py.Dataset that has succeeded."""
@@ -111,7 +122,7 @@ class Watch:
         self._rules = RowRules()
 
     def _step(self, item: Any) -> None:
-        """Called before each item that is fetched singly, and once with None after the last item."""
+        """Called before each item that is fetched singly."""
         if self.ended:
             return
         try:

@@ -19,8 +19,8 @@ _inherited: list[Any] = []
 class HDF5Rows:
     """Rows of datasets of one file, as a map-style data set of PyTorch: ``HDF5Rows("train.h5", "images", "labels")``.
 
-    Item i is the tuple of the i-th rows, as NumPy arrays or scalars, or the row alone for a single dataset. A list of
-    indices gives the list of items. `transform` is called with each item. Each process opens the file read-only at its
+    Item i is the tuple of the i-th rows, as NumPy arrays or scalars, or the row alone for a single dataset. A
+    DataLoader gets a batch of items by one call. `transform` is called with each item. Each process opens the file read-only at its
     first use, also a DataLoader's worker with its own copy. Not thread-safe.
     """
 
@@ -75,8 +75,8 @@ def batches(*datasets: Any, size: int, seed: int | None = None, epoch: int = 0, 
     """Iterates one epoch over datasets of equal length: yields tuples of arrays of `size` rows, one for each dataset.
 
     For a single dataset it yields the arrays alone. The last batch may be shorter. The order is that of the file, or
-    with `seed` the shuffled one of `epoch_order`. With forebay on, it prefetches `ahead` rows of the first dataset;
-    natively it prefetches nothing.
+    with `seed` the shuffled one of `epoch_order`. With forebay on, it prefetches `ahead` rows of the first that is a
+    dataset of a file (others are arrays); natively it prefetches nothing.
 
     For Keras: ``model.fit(batches(x, y, size=32))``. For tf.data: ``tf.data.Dataset.from_generator(lambda: batches(x,
     y, size=32), output_signature=…)``. Raises ValueError without datasets, for unequal lengths, and for a size below 1.
@@ -93,17 +93,18 @@ def batches(*datasets: Any, size: int, seed: int | None = None, epoch: int = 0, 
 
 
 def _batches(datasets: Sequence[Any], groups: list[list[int]], ahead: int) -> Iterator[Any]:
-    for group in _followed(datasets[0], groups, ahead):
+    for group in _followed(datasets, groups, ahead):
         arrays = tuple(_rows(dataset, group) for dataset in datasets)
         yield arrays if len(arrays) > 1 else arrays[0]
 
 
-def _followed(dataset: Any, groups: list[list[int]], ahead: int) -> Iterable[list[int]]:
+def _followed(datasets: Sequence[Any], groups: list[list[int]], ahead: int) -> Iterable[list[int]]:
     """Returns the groups, with prefetching where that is possible."""
-    if not groups or not loaded_plugins():
+    of_files = [dataset for dataset in datasets if hasattr(dataset, "file") and hasattr(dataset, "id")]
+    if not groups or not of_files or not loaded_plugins():
         return groups
     try:
-        return follow(groups, dataset, ahead)
+        return follow(groups, of_files[0], ahead)
     except (ValueError, NotEnabled):  # a virtual or external dataset; an older plugin
         return groups
 

@@ -8,6 +8,7 @@ one stride. The lengths of the datasets tell which file holds an item. This modu
 from __future__ import annotations
 
 import bisect
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -98,7 +99,7 @@ class RowRules:
         """Returns the key and the first row of each dataset that the item will read."""
         found = []
         for places in self._items.values():
-            at = bisect.bisect_right(places, item, key=operator.itemgetter(0)) - 1
+            at = bisect.bisect_right(places, (item, math.inf)) - 1
             if at >= 0 and item < places[at][1]:
                 key = places[at][2]
                 first = self._rules[key].first
@@ -142,7 +143,7 @@ class RowRules:
         begin = max(0, -(rule.first // self.stride))
         end = -((rule.first - rule.length) // self.stride)
         places = self._items.setdefault(key[1], [])
-        at = bisect.bisect_right(places, begin, key=operator.itemgetter(0))
+        at = bisect.bisect_right(places, (begin, math.inf))
         if (at > 0 and places[at - 1][1] > begin) or (at < len(places) and places[at][0] < end):
             raise Misfit
         places.insert(at, (begin, end, key))

@@ -16,7 +16,8 @@ class FollowingSampler:
 
     ``DataLoader(data, sampler=FollowingSampler(RandomSampler(data), file["images"]), num_workers=2)``. The sampler runs
     in the main process, so that process must have the file open through forebay. The workers open the file themselves
-    and find the bytes in the node's cache. Errors are those of `forebay.follow`.
+    and find the bytes in the node's cache. It has ``set_epoch`` if the sampler, or the one in a batch sampler, has it.
+    Errors are those of `forebay.follow`.
     """
 
     def __init__(self, sampler: Any, dataset: Any, ahead: int = 256) -> None:
@@ -31,6 +32,10 @@ class FollowingSampler:
         sized: Sized = self.sampler
         return len(sized)
 
-    def set_epoch(self, epoch: int) -> None:
-        """Passes the epoch to the wrapped sampler, as a DistributedSampler needs it."""
-        self.sampler.set_epoch(epoch)
+    def __getattr__(self, name: str) -> Any:
+        # Training loops ask with hasattr whether a sampler has `set_epoch`.
+        sampler = self.__dict__.get("sampler")
+        for one in (sampler, getattr(sampler, "sampler", None)) if name == "set_epoch" else ():
+            if hasattr(one, name):
+                return getattr(one, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -27,7 +27,7 @@ def wait(*files: Any, timeout: float | None = None, sync: bool = True) -> bool:
     Returns False if the time is up. Raises WaitFailed if a process died and left bytes behind, if one cannot write, if
     the state is unknown, or for the path of a file that h5py has open for writing here: only a flush or a close drains
     its last bytes. Also raises FileNotFoundError for a path that does not exist; NotInstalled without the command
-    `forebay`; OSError if an open file's drain failed.
+    `forebay`; NotEnabled for an open file without the plugin; OSError if an open file's drain failed.
     """
     paths = []
     for file in files:

@@ -453,6 +453,59 @@ assert records() == []
     )
 
 
+def test_following_goes_on_after_the_program_has_closed_the_file(beside):
+    beside(
+        LOAD
+        + """
+import shutil
+shutil.copy("rows.h5", "chunked.h5")
+with h5py.File("chunked.h5", "a") as f:
+    f.create_dataset("chunked", data=f["rows"][:], chunks=(7, 5000))
+for name, dataset in ("rows.h5", "rows"), ("chunked.h5", "chunked"):
+    f = h5py.File(name)
+    following = forebay.follow(range(100), f[dataset], ahead=8)
+    taken = [next(following), next(following)]
+    f.close()
+    assert taken + list(following) == list(range(100))
+"""
+    )
+
+
+def test_batches_may_begin_with_an_array(beside):
+    beside(
+        LOAD
+        + """
+import numpy
+f = h5py.File("rows.h5")
+labels = numpy.arange(100)
+seen = [label for few, rows in forebay.batches(labels, f["rows"], size=32) for label in few]
+assert seen == list(range(100)) and records()
+assert len(list(forebay.batches(labels, size=32))) == 4
+"""
+    )
+
+
+def test_a_sampler_has_an_epoch_to_set_only_if_the_wrapped_one_has(beside):
+    beside(
+        LOAD
+        + """
+import copy, pickle
+rows = h5py.File("rows.h5")["rows"]
+class Shuffled:
+    def set_epoch(self, epoch): self.epoch = epoch
+class Batches:
+    def __init__(self, sampler): self.sampler = sampler
+shuffled, following = Shuffled(), forebay.torch.FollowingSampler
+following(Batches(shuffled), rows).set_epoch(5)
+assert shuffled.epoch == 5 and hasattr(following(shuffled, rows), "set_epoch")
+for plain in ([1], Batches([1])):
+    sampler = following(plain, rows)
+    assert not hasattr(sampler, "set_epoch") and not hasattr(sampler, "other")
+assert copy.copy(following([1], None)).sampler == [1]
+"""
+    )
+
+
 def test_a_sampler_for_pytorch_needs_no_torch(beside):
     beside(
         LOAD

@@ -262,7 +262,8 @@ from forebay import loader_watch, sampler_order
 def fails(*arguments): raise RuntimeError("of the hook")
 whole = lambda: epoch(Data(lambda f, i: f["x"][i], 300))
 for module, name in ((loader_watch, "read_of"), (loader_watch, "_layout"), (loader_watch, "ask"),
-                     (loader_watch, "inner_item"), (hook, "begin"), (sampler_order, "_sequential")):
+                     (loader_watch, "inner_item"), (loader_watch, "_reads_singly"), (loader_watch, "watch_reads"),
+                     (hook, "begin"), (sampler_order, "_sequential")):
     right = getattr(module, name)
     if name == "_sequential": module._MAKERS["SequentialSampler"] = fails
     setattr(module, name, fails)

@@ -48,6 +48,11 @@ for name in sys.argv[1:]:
 from forebay import *
 from forebay.option_values import texts_of
 print(texts_of({"size": "1GiB", "deadline": "2025-06-30T17:00:30Z", "stage": True}))
+from forebay.row_rules import RowRules, read_of
+rules = RowRules()
+for item in range(9):
+    rules.note(item, [read_of((b"file", b"dataset"), 100, item)])
+assert rules.rows_of(20) == [((b"file", b"dataset"), 20)]
 """
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from forebay import __main__ as front
 from forebay import estimate
+from forebay.estimate_shown import shown_seconds
 from forebay.estimate_model import (
     MIB,
     CannotEstimate,
@@ -193,7 +194,7 @@ def test_sizes_have_the_units_of_the_options(text, size):
     assert estimate.quantity(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "abc", "-1", "0", "1X", "1..2", "1e9e9"])
+@pytest.mark.parametrize("text", ["", "abc", "-1", "0", "1X", "1..2", "1e9e9", "1e400", "1e308T"])
 def test_a_wrong_size_is_refused(text, capsys):
     with pytest.raises(SystemExit) as end:
         estimate.main(["--bytes", text])
@@ -202,6 +203,9 @@ def test_a_wrong_size_is_refused(text, capsys):
         f"forebay estimate: --bytes: '{text}' is not a size, such as 64MiB, 2.5GiB/s or 2.1e9\n"
         "`forebay estimate --help` explains the command.\n"
     )
+
+
+HERE = ["--bytes", "1MiB", "--fs-node", "100MiB/s", "--local-write", "1G", "--compute", "1"]
 
 
 @pytest.mark.parametrize(
@@ -213,12 +217,38 @@ def test_a_wrong_size_is_refused(text, capsys):
         (["--bytes", "1MiB", "--fs-node", "1G", "--local-write", "1G", "--nodes", "2"], "--fs-total"),
         (["--preset", "summit", "--epochs", "2"], "--bytes"),
         (["--from", "nowhere.json"], "nowhere.json"),
+        ([*HERE, "--servers", "2"], "--fs-total"),
+        ([*HERE, "--plot", "scales.png"], "--fs-total"),
+        (["--epochs", "2", "--bytes", "1MiB", "--size", "1GiB"], "--size is for a program that writes"),
+        (["--epochs", "2", "--from", "run.json"], "--from is for a program that writes"),
+        ([*HERE, "--in-order"], "--in-order needs --epochs"),
     ],
 )
 def test_a_missing_figure_is_named(words, missing, capsys):
     assert estimate.main(words) == 2
     said = capsys.readouterr()
     assert said.out == "" and missing in said.err
+
+
+@pytest.mark.parametrize("option", ["--size", "--cache"])
+@pytest.mark.parametrize("text", ["8", "2P", "1E9T"])
+def test_a_size_that_the_option_does_not_take_is_refused(option, text, capsys):
+    with pytest.raises(SystemExit):
+        estimate.main(["--bytes", "1MiB", option, text])
+    assert capsys.readouterr().err.startswith(f"forebay estimate: {option}: '{text}' is not ")
+
+
+def test_one_node_says_nothing_of_many(capsys):
+    whole = answers(*HERE, capsys=capsys)
+    assert "drain_keeps_up_to_nodes" not in whole and whole["faster_from_nodes"] == 1
+    assert estimate.main(HERE) == 0
+    assert "- The drain keeps up: a step" in capsys.readouterr().out
+    slow = [*HERE, "--local-write", "10MiB/s"]
+    assert "faster_from_nodes" not in answers(*slow, capsys=capsys)
+    assert estimate.main(slow) == 0
+    assert "- Native writes are faster on one node; --fs-total tells" in capsys.readouterr().out
+    told = answers(*slow, "--fs-total", "1G", capsys=capsys)
+    assert told["faster_from_nodes"] > 1 and told["drain_keeps_up_to_nodes"] > 1
 
 
 SUMMIT = ["--preset", "summit", "--ranks", "16", "--bytes", "256MiB", "--compute", "20", "--steps", "20"]
@@ -247,6 +277,24 @@ def test_a_program_that_reads_is_shown_epoch_by_epoch(capsys):
     assert "100% in the cache" in capsys.readouterr().out
 
 
+def test_an_unknown_rate_of_storing_is_said(capsys):
+    rates = ["--local-read", "5GiB/s", "--fs-node", "10GiB/s", "--epochs", "2", "--bytes", "1GiB"]
+    assert answers(*rates, capsys=capsys)["notes"] == [estimate._NOT_STORED]
+    assert estimate.main(rates) == 0 and estimate._NOT_STORED in capsys.readouterr().out
+    known = answers(*rates, "--local-write", "1GiB/s", capsys=capsys)
+    assert known["notes"] == [] and known["ways"]["forebay"]["first_epoch_s"] == pytest.approx(10.0)
+
+
+def test_a_figure_that_was_given_has_no_published_source(capsys):
+    sources = answers(*SUMMIT, "--fs-node", "1GiB/s", "--sources", capsys=capsys)["sources"]
+    assert "fs_node" not in sources and "fs_total" in sources
+
+
+@pytest.mark.parametrize("seconds, text", [(0, "0"), (0.9996, "1 s"), (0.0009996, "1 ms"), (999.6, "1,000 s")])
+def test_seconds_have_the_unit_that_fits_after_rounding(seconds, text):
+    assert shown_seconds(seconds) == text
+
+
 def file_line(**changed):
     line = {"path": "/x.h5", "requests": 60, "staged": 300 * MIB, "drained": 0, "commits": 0}
     line |= {"stage_ns": 300_000_000, "stall_ns": 0, "drain_ns": 0, "close_ns": 0, "through": 0}
@@ -265,9 +313,15 @@ def test_statistics_of_two_ranks_give_their_rates_and_sizes(tmp_path, capsys):
     assert (run.ranks, run.commits) == (2, 3)
     assert run.bytes_per_rank == 300 * MIB and run.write_bytes == 5 * MIB
     assert run.staging_rate == pytest.approx(2000 * MIB) and run.target_rate == pytest.approx(100 * MIB)
-    here = answers("--from", stats, capsys=capsys)["ways"]["native"]
+    assert run.overlaps and run.compute_s is None
+    assert estimate.main(["--from", str(stats)]) == 2
+    assert f"--compute SECONDS, of a step, is missing: {stats}" in capsys.readouterr().err
+    whole = answers("--from", stats, "--compute", 0, capsys=capsys)
+    here = whole["ways"]["native"]
+    assert whole["notes"] == [estimate._LOWER_BOUND]
+    assert answers("--from", stats, "--compute", 0, "--fs-node", "1G", capsys=capsys)["notes"] == []
     assert here["wait_s"] == pytest.approx(6.0) and here["step_s"] == pytest.approx(2.0)
-    there = answers("--from", stats, "--nodes", 100, "--fs-total", 1000 * MIB, capsys=capsys)
+    there = answers("--from", stats, "--compute", 0, "--nodes", 100, "--fs-total", 1000 * MIB, capsys=capsys)
     assert there["ways"]["native"]["wait_s"] == pytest.approx(60.0), "ten nodes reach the total"
 
 
@@ -280,10 +334,11 @@ def test_the_json_of_a_run_gives_the_compute_time_and_the_files_rate(tmp_path, c
     plain = tmp_path / "run.json"
     plain.write_text(json.dumps(summary))
     assert estimate.read_run(plain).target_rate == pytest.approx(100 * MIB)
-    assert answers("--from", report, capsys=capsys)["ways"]["native"]["compute_s"] == pytest.approx(4.0)
+    whole = answers("--from", report, capsys=capsys)
+    assert whole["ways"]["native"]["compute_s"] == pytest.approx(4.0) and whole["notes"] == []
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "hello", '{"process":{}}', '{"file":{"staged":0}}'])
+@pytest.mark.parametrize("text", ["", "[1]", "hello", '{"process":{}}', '{"file":{"staged":0}}', '{"summary":null}'])
 def test_a_file_without_a_staged_run_is_refused(text, tmp_path):
     path = tmp_path / "stats"
     path.write_text(text)
