@@ -53,7 +53,9 @@ int forebay_file_pause_drain(int64_t file);
 int forebay_file_resume_drain(int64_t file);
 
 /* Waits until all flushed bytes (H5Fflush) are in the file itself, and on its device (fsync). Also waits for later
- * writes that may drain before the next flush, but for no others: a crash leaves the last flush whole. */
+ * writes that may drain before the next flush, but for no others: a crash leaves the last flush whole. If ranks of
+ * one node share the file, it drains all bytes: a crash before the next flush may leave the file between two flushes.
+ */
 int forebay_file_wait_durable(int64_t file);
 
 /* Fetches `count` ranges of the file, of `lengths[i]` bytes from `offsets[i]` on, or a part of a dataset, into the read

@@ -102,7 +102,7 @@ Result<std::uint64_t> OnSeveralNodes::largest_size() {
 
 // All nodes settle, all members prepare, and all decide. A member that dies leaves its journal to others and recovery.
 Status OnSeveralNodes::commit_consistently() {
-    FOREBAY_TRY(settle());
+    FOREBAY_TRY(drain_for_others(Untold::kKeep));
     const auto size = largest_size();
     if (!size) return size.status();
     FOREBAY_TRY(agree(attempt([&] { return journal_->prepare(size.value()); })));

@@ -131,7 +131,7 @@ Status Grouped::expose_offsets() {
     return state_.file->membership().drain_present();
 }
 
-Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
+Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold, const std::function<Status()>& all) {
     const std::uint64_t begin_ns = monotonic_ns();
     const auto own_log_lost = [&] { return attempt([&] { return state_.file->membership().own_log_lost(); }); };
     // A state without the failed write, or without bytes that a log has lost, must not replace the last commit.
@@ -142,11 +142,12 @@ Status Grouped::by_drainers(const std::function<Status()>& act, Untold untold) {
         mine = attempt(act);
         group_->marked();
     }
+    if (mine && all) mine = attempt(all);
     if (mine) mine = copy_of(group_->lost(), "board lost");
     if (mine) mine = own_log_lost();   // the drainer has read it meanwhile
-    Status all = agree(mine);
+    Status agreed = agree(mine);
     if (!drains_) state_.file->membership().waited_since(begin_ns);   // the drainers' own calls count their time
-    return all;
+    return agreed;
 }
 
 // The steps that can fail come first, and change no member's mode: if one fails on any member, all go on staging.

@@ -50,9 +50,11 @@ class Grouped : public Sharing {
   protected:
     using Sharing::Sharing;
 
-    // Collective. Waits for all, calls `act` on the drainers, then returns. kTell: a member's deferred error fails all.
-    // In either mode the call fails on all members if any member's log has lost bytes, before `act` or after it.
-    Status by_drainers(const std::function<Status()>& act, Untold untold = Untold::kKeep);
+    // Collective. Waits for all, calls `act` on the drainers and then, if there is one, `all` on every member. kTell: a
+    // member's deferred error fails all. In either mode the call fails on all members if any member's log has lost
+    // bytes, before `act` or after it.
+    Status by_drainers(const std::function<Status()>& act, Untold untold = Untold::kKeep,
+                       const std::function<Status()>& all = nullptr);
     virtual Status write_parts(std::span<const Part> parts, stage::ByteClass byte_class, bool together) = 0;
     // Drains a file that the program never closed. The drainer calls this after all members have written everything.
     virtual Status drain_unclosed() = 0;

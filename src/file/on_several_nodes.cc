@@ -94,7 +94,8 @@ Status OnSeveralNodes::read(std::span<const ReadPart> parts) {
     places.reserve(parts.size());
     for (const auto& part : parts)
         if (!part.into.empty()) places.push_back({part.offset, part.offset + part.into.size()});
-    FOREBAY_TRY(await_others(places));
+    // A forked child has no part in MPI.
+    if (!state_.engine->inherited()) FOREBAY_TRY(await_others(places));
     return state_.file->read(parts);
 }
 
@@ -113,9 +114,15 @@ Status OnSeveralNodes::truncate(std::uint64_t size) {
 }
 
 Status OnSeveralNodes::commit() {
-    if (journal_ == nullptr) return by_drainers([&] { return state_.file->drain(); }, Untold::kTell);
+    if (journal_ == nullptr) return drain_for_others(Untold::kTell);
     FOREBAY_TRY(agree(state_.take_deferred_error()));
     return commit_consistently();
+}
+
+// A client may keep written bytes, and other nodes then read old ones. Natively MPI_File_sync sends them.
+Status OnSeveralNodes::drain_for_others(Untold untold) {
+    return by_drainers([&] { return state_.file->drain(); }, untold,
+                       [&] { return state_.file->membership().confirm_own_writes(); });
 }
 
 Status OnSeveralNodes::settle() {
@@ -123,6 +130,7 @@ Status OnSeveralNodes::settle() {
 }
 
 Status OnSeveralNodes::await_drained() {
+    if (state_.engine->inherited()) return state_.file->drain();
     FOREBAY_TRY(attempt([&] { return drains_ ? state_.file->drain() : group_->log().await_drained(); }));
     const ByteRange everything{0, group::Exposed::kMarks * group::Exposed::kRegionBytes};
     return attempt([&] { return await_others({&everything, 1}); });

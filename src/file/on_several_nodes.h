@@ -41,6 +41,8 @@ class OnSeveralNodes final : public Grouped {
 
     Status begin_journal(std::uint64_t team, const area::ProcessIdentity& process, std::uint64_t size);
     Result<std::uint64_t> largest_size();
+    // Collective. Drains on all nodes, and returns when every node finds the bytes.
+    Status drain_for_others(Untold untold);
     Status commit_consistently();
     Status expose_to_others(const std::vector<Introduction>& all);
     Status await_others(std::span<const ByteRange> places);   // no place is empty

@@ -132,8 +132,9 @@ Status Unstaged::truncate(std::uint64_t size) {
 
 Status Unstaged::commit() {
     const auto commit = [&] {
-        const Status committed = state_.file->commit();
-        return committed ? state_.file->drain() : committed;
+        FOREBAY_TRY(state_.file->commit());
+        FOREBAY_TRY(state_.file->drain());
+        return state_.file->membership().confirm_own_writes();   // other nodes find the bytes then
     };
     return all_meet(true, commit, Untold::kTell);
 }

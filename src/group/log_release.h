@@ -36,6 +36,8 @@ class LogRelease {
         bool idle = false;           // its oldest segment waits only for the frontier
         std::uint64_t cut = 0;       // sequence number of a truncation that blocks the frontier
     };
+    // True if a participant waits until all records so far have drained (OwnLog::drain_below).
+    [[nodiscard]] bool frontier_wanted() const noexcept;
     // Moves the frontier, and releases the oldest segments of the other logs that have no live bytes and no pins and
     // may go. Returns the frontier, or nullopt if the drainer's own segments must stay.
     std::optional<log::Frontier> recycle(const Account& account) noexcept;

@@ -20,6 +20,14 @@ Status check(int result, const char* what) {
     return {Code::kUnavailable, std::string(what) + ": " + std::string(text, static_cast<std::size_t>(length))};
 }
 
+Status check_unified(MPI_Win window) {
+    int* model = nullptr;
+    int known = 0;
+    FOREBAY_TRY(check(MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &known), "MPI_Win_get_attr"));
+    if (known != 0 && *model == MPI_WIN_UNIFIED) return Status::ok();
+    return {Code::kUnsupported, "MPI's windows are no part of the memory"};
+}
+
 namespace {
 
 class CommunicatorWindow final : public file::Window {
@@ -35,6 +43,7 @@ class CommunicatorWindow final : public file::Window {
                                          communicator, &window_),
                           "MPI_Win_create"));
         FOREBAY_TRY(check(MPI_Win_set_errhandler(window_, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler"));
+        FOREBAY_TRY(check_unified(window_));
         return check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window_), "MPI_Win_lock_all");
     }
     Status read(int rank, std::size_t offset, std::span<std::byte> into) override {
@@ -102,7 +111,7 @@ class CommunicatorTeam final : public file::Team {
         std::unique_ptr<CommunicatorWindow> window;
         // The window's end is collective too, so all ranks have a window, or none.
         FOREBAY_TRY(agree(attempt([&] { window = std::make_unique<CommunicatorWindow>(); })));
-        FOREBAY_TRY(window->create(mine, communicator_));
+        FOREBAY_TRY(agree(attempt([&] { return window->create(mine, communicator_); })));
         return std::unique_ptr<file::Window>(std::move(window));
     }
 

@@ -47,11 +47,7 @@ Status WindowPeers::make_window(MPI_Comm communicator, io::MutableBytes memory, 
                                      communicator, &window),
                       "MPI_Win_create"));
     FOREBAY_TRY(check(MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler"));
-    int* model = nullptr;
-    int known = 0;
-    FOREBAY_TRY(check(MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &known), "MPI_Win_get_attr"));
-    // Other processes change this memory with plain stores.
-    if (known == 0 || *model != MPI_WIN_UNIFIED) return {Code::kUnsupported, "MPI's windows are no part of the memory"};
+    FOREBAY_TRY(check_unified(window));
     return check(MPI_Win_lock_all(MPI_MODE_NOCHECK, window), "MPI_Win_lock_all");
 }
 

@@ -134,15 +134,20 @@ bool ProcessCommits::recycle(bool newest_too) {
         if (!frontier) return false;
         file_.progress.resize_sequence = 0;
     }
-    const auto may_go = [&, drained = file_.bytes.index().drained_metadata()](const log::Segment& segment) {
-        return segment.idle() && (!file_.group || segment.order.may_go(*frontier, drained));
-    };
+    log::SegmentList& segments = file_.log->segments();
     const std::size_t keep = newest_too ? 0 : 1;
+    if (file_.group) return release_oldest(segments.may_go(*frontier, file_.bytes.index().drained_metadata(), keep));
     bool any = false;
-    for (; file_.log->segments().size() > keep && may_go(*file_.log->segments().oldest()); any = true)
-        file_.log->segments().release_oldest();
-    if (file_.group) file_.group->log().set_released(file_.log->segments().oldest_order());
+    for (; segments.size() > keep && segments.oldest()->idle(); any = true) segments.release_oldest();
     return any;
+}
+
+// First `released`: as soon as the pool has a segment, another file may use it, and a follower must not read it then.
+bool CommitPolicy::release_oldest(std::size_t count) {
+    log::SegmentList& segments = file_.log->segments();
+    file_.group->log().set_released(segments.oldest_order() + count);
+    for (std::size_t i = 0; i < count; ++i) segments.release_oldest();
+    return count > 0;
 }
 
 }   // namespace forebay::stage

@@ -74,6 +74,8 @@ class CommitPolicy {
     // Makes a commit's record, and returns its number. A closing commit keeps its failure in `failure`, if that is ok.
     virtual Result<std::uint64_t> append(bool closing, Status& failure) REQUIRES(file_.writer) = 0;
 
+    // Gives back this many of the oldest segments of a shared file's log. Returns true if there are any.
+    bool release_oldest(std::size_t count) REQUIRES(file_.mutex());
     Status sync_log() REQUIRES(file_.mutex());
     Status keep_sync_error(const Status& failed) noexcept REQUIRES(file_.mutex());
     // How many of the oldest segments are idle; the newest is never one.

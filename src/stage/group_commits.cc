@@ -135,7 +135,8 @@ CommitPolicy::Recycled GroupCommits::recycle_durably(bool newest_too) {
         return Recycled::kNothing;
     const std::size_t own = file_.log->segments().may_go(plan.frontier, file_.bytes.index().drained_metadata(), keep);
     plan.logs[file_.group->log().index()].needed_from += own;
-    bool any = false;
+    // A participant may wait for the frontier alone.
+    bool any = plan.frontier.lower() > before.frontier.lower() && file_.group->release().frontier_wanted();
     for (std::size_t i = 0; i < plan.logs.size(); ++i)
         any = any || plan.logs[i].needed_from > before.logs[i].needed_from;
     if (!any) return Recycled::kNothing;
@@ -153,8 +154,7 @@ CommitPolicy::Recycled GroupCommits::recycle_durably(bool newest_too) {
     const bool released = outcome || (target_synced && !sync_error_.is_ok());
     if (released) {
         group->release().release(plan);
-        for (std::size_t i = 0; i < own; ++i) file_.log->segments().release_oldest();
-        group->log().set_released(file_.log->segments().oldest_order());
+        (void)release_oldest(own);
         if (file_.progress.resize_sequence == cut) file_.progress.resize_sequence = 0;
     }
     file_.outflow.state.arrivals.announce();

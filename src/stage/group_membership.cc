@@ -143,7 +143,7 @@ Status GroupMembership::own_log_lost() const {
 Status GroupMembership::confirm_own_writes() {
     const LockGuard writer(file_.writer);
     const LockGuard lock(file_.mutex());
-    if (file_.mode != FileMode::kStaged) return Status::ok();
+    if (file_.mode != FileMode::kStaged && file_.mode != FileMode::kBypass) return Status::ok();
     return file_.outflow.confirms.await(drain::Confirm::kClose);
 }
 
@@ -284,7 +284,6 @@ Status GroupMembership::bypass_log(ledger::AsideReason reason) {
             released = attempt([&] { return file_.commits->release_all(); });
             file_.group->release().complete();
             FOREBAY_TRY(log_.stop_staging());
-            file_.group->log().set_released(file_.log->segments().oldest_order());
         }
     }
     if (!released || !file_.durable) return released;

@@ -72,12 +72,13 @@ class GroupMembership {
     // The program has waited for the drainer since `begin_ns` (monotonic), in a call that is none of this file's.
     void waited_since(std::uint64_t begin_ns) noexcept;
 
+    // Asks a target that reports late whether it has lost bytes that this process wrote itself. Its servers have the
+    // bytes then, and other nodes find them. Call this before the members agree on the outcome of a close, or of a
+    // flush on several nodes. Waits for the target, with patience.
+    Status confirm_own_writes();
+
     // ---- a follower's end -----------------------------------------------------------------------
 
-    // The drainer has finished. Asks a target that reports late whether it has lost bytes that this process wrote
-    // beside the drainer. Call this before the members agree on the outcome of a close. Waits for the target, with
-    // patience.
-    Status confirm_own_writes();
     // The drainer has finished. Confirms as above. Gives the log back, or after a failure of the drainer leaves it.
     // Returns `outcome`, or its own error.
     Status finish_followed(const Status& outcome);

@@ -38,13 +38,21 @@ Status StagingLog::stop_staging() {
     file_.mutex().assert_held();
     if (file_.outflow.state.target.size() != file_.sizes.logical)
         FOREBAY_TRY(file_.outflow.resize_target(file_.sizes.logical));
-    file_.log->segments().release_all();
+    release_all();
     file_.outflow.state.facts.note_unsynced();
     file_.outflow.state.target.set_size(file_.sizes.logical);
     file_.sizes.committed = file_.sizes.logical;
     file_.mode = FileMode::kBypass;
     file_.offer_target();
     return Status::ok();
+}
+
+// First `released`, as in CommitPolicy::release_oldest.
+void StagingLog::release_all() {
+    file_.mutex().assert_held();
+    log::SegmentList& segments = file_.log->segments();
+    if (file_.group) file_.group->log().set_released(segments.oldest_order() + segments.size());
+    segments.release_all();
 }
 
 Status StagingLog::drain_and_release() {
@@ -60,8 +68,7 @@ Status StagingLog::drain_and_release() {
         FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
         FOREBAY_TRY(await_unpinned());
         FOREBAY_TRY(file_.commits->release_all());
-        file_.log->segments().release_all();
-        if (file_.group) file_.group->log().set_released(file_.log->segments().oldest_order());
+        release_all();
     }
     return file_.commits->log_given_back();
 }

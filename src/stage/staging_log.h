@@ -79,6 +79,7 @@ class StagingLog {
   private:
     Result<std::uint64_t> await_room(log::SegmentPool::Take take) REQUIRES(file_.writer);
     void await_deadline(log::SegmentPool::Take take) REQUIRES(file_.writer);
+    void release_all();   // the file's lock
     void compact() REQUIRES(file_.writer);
     // Copies `held`, which the pinned `source` holds, to the newest segment. Stops at the first failure.
     Status move_held(std::span<const index::StagedExtents::Extent> held, const log::Segment& source)

@@ -1,5 +1,6 @@
 """A log is never given up only because its file was not found."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -14,6 +15,14 @@ from test_cli import call
 from test_recover import area, h5py, left, recover, run_until_killed, staged  # noqa: F401
 
 pytestmark = pytest.mark.slow
+
+
+@contextlib.contextmanager
+def unlinked(path):
+    """Deletes the file. No other file gets its inode number meanwhile, which would prove that it was deleted."""
+    with path.open():
+        path.unlink()
+        yield
 
 
 def test_the_log_of_a_file_beside_the_folder_that_a_link_leads_to_is_not_taken_for_that_of_a_deleted_one(
@@ -36,8 +45,8 @@ def test_the_log_of_a_file_beside_the_folder_that_a_link_leads_to_is_not_taken_f
 def test_the_log_of_a_file_that_is_not_found_is_kept(tmp_path, area):
     path = tmp_path / "out.h5"
     run_until_killed(path, "latest", "flush 1", staged(area))
-    path.unlink()
-    status, report = recover(area)
+    with unlinked(path):
+        status, report = recover(area)
     (file,) = report["files"]
     assert status == 1 and file["reason"] == "missing" and "forebay discard" in file["advice"], report
     assert left(area)
@@ -71,24 +80,24 @@ def proposed(text, command):
 def test_the_advice_for_a_deleted_file_is_a_command_that_removes_its_log_alone(tmp_path, area):
     deleted, kept = tmp_path / "it's gone.h5", tmp_path / "kept.h5"
     killed_with(area, deleted, kept)
-    deleted.unlink()
-    kept.write_bytes(b"another program" * 1000)  # its log stays, too, until the user decides
-    os.utime(kept, (1, 1))
-    status, report = recover(area)
-    assert status == 1 and {file["reason"] for file in report["files"]} == {"missing", "changed"}, report
-    advice = {file["reason"]: file["advice"] for file in report["files"]}
-    # Other files are not concerned.
-    with_others = subprocess.run(
-        [sys.executable, "-c", "import h5py, sys; h5py.File(sys.argv[1], 'w')['x'] = 1", tmp_path / "other.h5"],
-        env=staged(area),
-        timeout=120,
-        capture_output=True,
-        text=True,
-    )
-    assert (with_others.returncode, with_others.stderr) == (0, "")
-    command = proposed(advice["missing"], "forebay discard")
-    assert command == ["discard", str(deleted)]
-    assert call(*command, "--yes", "--nls", area).returncode == 0
+    with unlinked(deleted):
+        kept.write_bytes(b"another program" * 1000)  # its log stays, too, until the user decides
+        os.utime(kept, (1, 1))
+        status, report = recover(area)
+        assert status == 1 and {file["reason"] for file in report["files"]} == {"missing", "changed"}, report
+        advice = {file["reason"]: file["advice"] for file in report["files"]}
+        # Other files are not concerned.
+        with_others = subprocess.run(
+            [sys.executable, "-c", "import h5py, sys; h5py.File(sys.argv[1], 'w')['x'] = 1", tmp_path / "other.h5"],
+            env=staged(area),
+            timeout=120,
+            capture_output=True,
+            text=True,
+        )
+        assert (with_others.returncode, with_others.stderr) == (0, "")
+        command = proposed(advice["missing"], "forebay discard")
+        assert command == ["discard", str(deleted)]
+        assert call(*command, "--yes", "--nls", area).returncode == 0
     status, report = recover(area, "--dry-run")
     assert status == 1 and [file["path"] for file in report["files"]] == [str(kept)], report
     assert call(*proposed(advice["changed"], "forebay recover"), "--nls", area).returncode == 0
@@ -103,17 +112,17 @@ def test_the_advice_for_a_file_that_was_deleted_and_made_again_is_a_command_that
     old = path.rename(tmp_path / "old.h5")  # its inode number must not be given to the new one
     with h5py.File(path, "w") as file:
         file["new"] = 1
-    old.unlink()
-    done = subprocess.run(
-        [sys.executable, "-c", "import h5py, sys; print(list(h5py.File(sys.argv[1])))", path],
-        env=staged(area),
-        timeout=120,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == "['new']\n", done.stderr
-    command = proposed(done.stderr, "forebay discard")
-    status, report = recover(area)
-    assert status == 1 and proposed(report["files"][0]["advice"], "forebay discard") == command, report
-    assert call(*command, "--yes").returncode == 0
+    with unlinked(old):
+        done = subprocess.run(
+            [sys.executable, "-c", "import h5py, sys; print(list(h5py.File(sys.argv[1])))", path],
+            env=staged(area),
+            timeout=120,
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == "['new']\n", done.stderr
+        command = proposed(done.stderr, "forebay discard")
+        status, report = recover(area)
+        assert status == 1 and proposed(report["files"][0]["advice"], "forebay discard") == command, report
+        assert call(*command, "--yes").returncode == 0
     assert left(area) == []

@@ -9,10 +9,19 @@ SECONDS_MAX = 240
 
 
 @pytest.mark.parametrize(
-    ("way", "ranks", "nodes"), [("offset", 2, 1), ("chunk", 3, 1), ("iter", 2, 1), ("offset", 4, 2), ("chunk", 2, 2)]
+    ("way", "ranks", "nodes", "durability"),
+    [
+        ("offset", 2, 1, "process"),
+        ("chunk", 3, 1, "process"),
+        ("iter", 2, 1, "process"),
+        ("offset", 4, 2, "process"),
+        ("chunk", 2, 2, "process"),
+        ("offset", 2, 1, "node"),
+        ("chunk", 3, 1, "node"),
+    ],
 )
-def test_a_rank_that_is_handed_an_address_finds_its_bytes_there(way, ranks, nodes, tmp_path):
-    for side, environment in (("native", native()), ("staged", staged(tmp_path))):
+def test_a_rank_that_is_handed_an_address_finds_its_bytes_there(way, ranks, nodes, durability, tmp_path):
+    for side, environment in (("native", native()), ("staged", staged(tmp_path, f"durability={durability}"))):
         folder = tmp_path / side
         folder.mkdir()
         done = launch(

@@ -125,6 +125,8 @@ void expect_failures(test::TeamMember& member) {
 TEST(LateNodes, fail_each_flush_after_a_bypassing_write_of_any_rank_has_got_the_report) {
     with_two_nodes(std::make_shared<FaultPlan>(), [](test::TeamMember& member, int rank, LateClient& client) {
         if (rank == 2) {
+            ASSERT_TRUE(member.write(20000, bytes_of(9000, 2)));
+            ASSERT_TRUE(member.file().await_drained());
             client.lose();
             ASSERT_EQ(client.losses(), 1u) << "bytes of the drainer";
             const auto bytes = bytes_of(1000, 77);
@@ -132,6 +134,21 @@ TEST(LateNodes, fail_each_flush_after_a_bypassing_write_of_any_rank_has_got_the_
             EXPECT_FALSE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw)) << "it gets the report";
         }
         expect_failures(member);
+    });
+}
+
+// Natively MPI_File_sync does that. Else other nodes read older bytes after a flush.
+TEST(LateNodes, send_all_that_they_wrote_to_the_servers_at_a_flush) {
+    with_two_nodes(std::make_shared<FaultPlan>(), [](test::TeamMember& member, int rank, LateClient& client) {
+        const auto at = static_cast<std::uint64_t>(rank) * 20000 + 60000;
+        ASSERT_TRUE(member.write(at, bytes_of(9000, 2)));
+        const auto bytes = bytes_of(1000, 77);
+        const stage::StagedFile::Part part{at + 9000, bytes};
+        ASSERT_TRUE(member.file().write_together({&part, 1}, stage::ByteClass::kRaw));
+        ASSERT_TRUE(member.file().commit());
+        client.lose();
+        EXPECT_EQ(client.losses(), 0u) << "the client keeps no byte";
+        EXPECT_TRUE(member.close());
     });
 }
 
