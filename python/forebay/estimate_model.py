@@ -294,7 +294,8 @@ def cached_reading(machine: Machine, reading: Reading) -> Epochs:
     """Returns the time in reads with the read cache, whose copies lie evenly on the nodes.
 
     The first epoch stores in the background, and is as slow as the slower of file system and node-local storage. If the
-    rate of node-local writes is unknown, it is as slow as the file system: `estimate` says so. Later a node reads its own part, and gets the others' over the network.
+    rate of node-local writes is unknown, it is as slow as the file system: `estimate` says so. Later a node reads its
+    own part, and gets the others' over the network.
     """
     mine = reading.data_bytes / reading.nodes
     native = machine.node_rate(reading.nodes, reading.ranks, reading.request)

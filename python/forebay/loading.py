@@ -20,8 +20,8 @@ class HDF5Rows:
     """Rows of datasets of one file, as a map-style data set of PyTorch: ``HDF5Rows("train.h5", "images", "labels")``.
 
     Item i is the tuple of the i-th rows, as NumPy arrays or scalars, or the row alone for a single dataset. A
-    DataLoader gets a batch of items by one call. `transform` is called with each item. Each process opens the file read-only at its
-    first use, also a DataLoader's worker with its own copy. Not thread-safe.
+    DataLoader gets a batch of items by one call. `transform` is called with each item. Each process opens the file
+    read-only at its first use, also a DataLoader's worker with its own copy. Not thread-safe.
     """
 
     def __init__(

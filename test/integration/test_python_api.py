@@ -566,20 +566,11 @@ def test_the_order_of_an_epoch_is_the_same_in_each_process():
 # --- against the plugin itself ---
 
 
-def plugin_exports(name):
-    """Whether the plugin of this build has the function; asked in a process of its own, as HDF5 loads plugins."""
-    (plugin,) = plugin_folder().glob("libforebay*.so")
-    code = f"import ctypes; ctypes.CDLL({str(plugin)!r}).{name}"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
-
-
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_what_was_prefetched_is_read_from_the_node(order, python, tmp_path):
     usable, reason = available()
     if not usable:
         pytest.skip(f"slowfs cannot be used: {reason}")
-    if not plugin_exports("forebay_path_prefetch"):
-        pytest.skip("this build's plugin has no forebay_path_prefetch")
     lines = ["import os, numpy as np, forebay", "import h5py", "forebay.enable(os.environ['AREA'])"]
     if order == "after":
         lines[1:] = reversed(lines[1:])
