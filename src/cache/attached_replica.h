@@ -44,8 +44,8 @@ class AttachedReplica {
 
     // Bytes, in whole blocks, fetched ahead and not read by this process.
     [[nodiscard]] std::uint64_t unread_bytes() const noexcept { return file_->unread.bytes(); }
-    // Compares the version. After a change reads go to the source.
-    void look_again() { file_->version.look_again(); }
+    // Compares the version. After a change, and until the file server answers, reads go to the source.
+    void look_again() { (void)file_->version.look_again(); }
 
     // Adds the nodes that read the file together. False: it has peers. `peers` is not null.
     [[nodiscard]] bool join(std::shared_ptr<Peers> peers) noexcept;

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <span>
 #include <utility>
 
 #include "base/attempt.h"
 #include "cache/presence.h"
+#include "cache/replica_files.h"
 
 namespace forebay::cache {
 
@@ -66,8 +66,7 @@ Status Device::open_book(io::Directory& folder) {
     if (!mapping) return mapping.status();
     mapping_ = std::move(mapping).value();
     replaceable_ = std::make_unique<io::Replaceable>(mapping_->bytes());
-    if (!replaceable_->protects())
-        return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
+    if (!replaceable_->protects()) return too_many_maps();
     book_ = reinterpret_cast<Book*>(mapping_->bytes().data());
     if (book_->magic == 0) book_->magic = kBookMagic;   // under the folder's lock
     if (book_->magic != kBookMagic) return no_account(folder);

@@ -37,7 +37,7 @@ inline constexpr std::uint32_t kPinned = 1, kPermanent = 2;   // PresenceHeader:
 // Equal versions have equal bytes if the later of the two times is older than a tick of the file system's clock.
 struct Version {
     io::Identity identity;
-    std::uint64_t born_ns = 0, generation = 0;   // generation: of the inode; 0: unknown
+    std::uint64_t born_ns = 0, generation = 0;   // generation: 0, as no call asks for it
     std::uint64_t size = 0, modified_ns = 0, changed_ns = 0;
     friend bool operator==(const Version&, const Version&) = default;
 };

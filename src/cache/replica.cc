@@ -19,12 +19,11 @@ constexpr std::size_t kLookUnits = 64;
 
 }   // namespace
 
-Replica::Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
-                 std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account)
+Replica::Replica(std::unique_ptr<io::Directory> folder, ReplicaFiles files, Presence map,
+                 std::shared_ptr<Account> account)
     : folder_(std::move(folder)),
-      parts_(*folder_, kReplicaFile, std::move(bytes)),
-      mapping_(std::move(mapping)),
-      replaceable_(mapping_->bytes()),
+      files_(std::move(files)),
+      parts_(*folder_, kReplicaFile, std::move(files_.bytes)),
       map_(map),
       source_(map.header().source),
       account_(std::move(account)),

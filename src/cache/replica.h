@@ -63,12 +63,19 @@ struct Keeping {
     bool make = true;   // false: make none if there is none of this version
 };
 
+// The open files of a replica. A page of the map that faults is replaced; then the replica has failed.
+struct ReplicaFiles {
+    std::unique_ptr<io::File> bytes;
+    std::unique_ptr<io::Mapping> mapping;
+    std::unique_ptr<io::Replaceable> replaceable;   // of the mapping
+};
+
 class Replica : public std::enable_shared_from_this<Replica> {
   public:
     // Opens or makes the replica of `source` in `folder`, under the folder's lock. First removes one of another
     // version, or a damaged one. Errors: of the staging area; kNoSpace: no room for the map; kNotFound: the folder was
-    // removed. kUnavailable: all owner numbers are taken; with EMFILE: too many maps; with EBUSY: a process writes the
-    // source; with ESTALE: there is none of this version, and `keeping.make` is false.
+    // removed; kIo: the map faults. kUnavailable: all owner numbers are taken; with EMFILE: too many maps; with EBUSY:
+    // a process writes the source; with ESTALE: there is none of this version, and `keeping.make` is false.
     [[nodiscard]] static Result<std::shared_ptr<Replica>> open(std::unique_ptr<io::Directory> folder,
                                                                const Version& source, const area::BootId& boot_id,
                                                                std::uint64_t now_ns, std::shared_ptr<Account> account,
@@ -97,7 +104,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
     [[nodiscard]] std::uint64_t units() const noexcept { return map_.units(); }
     [[nodiscard]] std::uint64_t present_blocks(std::uint64_t unit) const noexcept { return map_.present(unit); }
     // For remote readers: the map, and a new mapping of the bytes. kUnsupported: the bytes are on several devices.
-    [[nodiscard]] io::MutableBytes map_memory() const noexcept { return mapping_->bytes(); }
+    [[nodiscard]] io::MutableBytes map_memory() const noexcept { return files_.mapping->bytes(); }
     [[nodiscard]] Result<std::unique_ptr<io::Mapping>> map_bytes() const;
 
     // Fills `into` from `offset` on with present bytes, up to the first gap. Returns their number. Drops lost blocks,
@@ -146,12 +153,13 @@ class Replica : public std::enable_shared_from_this<Replica> {
     }
 
   private:
-    Replica(std::unique_ptr<io::Directory> folder, std::unique_ptr<io::File> bytes,
-            std::unique_ptr<io::Mapping> mapping, Presence map, std::shared_ptr<Account> account);
+    Replica(std::unique_ptr<io::Directory> folder, ReplicaFiles files, Presence map, std::shared_ptr<Account> account);
 
     // Needs the folder's lock. Makes missing parts: never, if no other process has the replica open, or always.
     enum class MakeParts : std::uint8_t { kNever, kIfAlone, kAlways };
     void open_parts(MakeParts make);
+    // Opens the parts, and makes this process an owner. Needs the folder's lock. kIo: the map cannot be reached.
+    [[nodiscard]] Status begin_use(MakeParts make);
     void drop_device(std::uint32_t device) noexcept;
     void drop_lost(std::uint64_t unit, std::uint32_t device) noexcept;
     // Subtracts bytes and gives them back to the account, unless that was done when the replica became void.
@@ -169,7 +177,7 @@ class Replica : public std::enable_shared_from_this<Replica> {
     [[nodiscard]] Status write_piece(const Piece& piece, std::uint32_t device, std::uint64_t taken);
     void leave_device(std::uint64_t unit, std::uint32_t device) noexcept;
     [[nodiscard]] std::uint64_t end_of_presence(std::uint64_t unit, std::uint64_t at) const noexcept;
-    [[nodiscard]] bool lost() const noexcept { return replaceable_.replaced(); }
+    [[nodiscard]] bool lost() const noexcept { return files_.replaceable->replaced(); }
     // Notes a failure of one device. A lack of descriptors is none: the next call may have one.
     Status fail(Status why, std::uint32_t device) noexcept {
         if (io::lacks_descriptors(why)) return why;
@@ -182,9 +190,8 @@ class Replica : public std::enable_shared_from_this<Replica> {
     [[nodiscard]] Result<std::unique_ptr<io::File>> open_bytes(std::uint32_t device) const;
 
     std::unique_ptr<io::Directory> folder_;
+    ReplicaFiles files_;   // without the bytes, which are the first part
     ReplicaParts parts_;
-    std::unique_ptr<io::Mapping> mapping_;
-    io::Replaceable replaceable_;   // a page of the map that faults means that the replica failed
     Presence map_;
     Version source_;
     std::string label_;

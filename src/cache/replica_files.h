@@ -1,6 +1,7 @@
 // The names in the folder of a replica (docs/cache-format.md), and common constants and errors.
 #pragma once
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -18,6 +19,14 @@ inline constexpr std::chrono::milliseconds kFolderPatience{500};   // longest wa
 
 [[nodiscard]] inline std::string owner_file(std::uint32_t number) {
     return std::string(kOwnerPrefix) + std::to_string(number);
+}
+// True if an error tells nothing about the files: a lack of resources, or a passing failure of a device.
+[[nodiscard]] inline bool says_nothing(const Status& status) noexcept {
+    return status.code() != Code::kNotFound && status.code() != Code::kCorrupt &&
+           status.code() != Code::kInvalidArgument;   // such as a symbolic link
+}
+[[nodiscard]] inline Status too_many_maps() {
+    return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
 }
 [[nodiscard]] inline Status cache_is_full() { return {Code::kNoSpace, "the cache is full"}; }
 

@@ -11,10 +11,6 @@ namespace forebay::cache {
 
 namespace {
 
-Status too_many_maps() {
-    return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
-}
-
 void remove_both(io::Directory& folder) {
     (void)folder.remove_file(kPresenceFile);
     (void)folder.remove_file(kReplicaFile);
@@ -35,19 +31,9 @@ Status see_no_writer(io::Directory& folder) {
     return Status::ok();
 }
 
-// True if an error tells nothing about the replica: a lack of resources, or a passing failure of a device.
-bool says_nothing(const Status& status) noexcept {
-    return status.code() != Code::kNotFound && status.code() != Code::kCorrupt &&
-           status.code() != Code::kInvalidArgument;   // such as a symbolic link
-}
-
-struct Opened {
-    std::unique_ptr<io::File> bytes;
-    std::unique_ptr<io::Mapping> mapping;
-};
-
-Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t source_bytes) {
-    Opened opened;
+// The caller may read and write the map: a page that faults is replaced.
+Result<ReplicaFiles> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t source_bytes) {
+    ReplicaFiles opened;
     const bool fresh = mode == io::OpenMode::kCreateNew;
     auto bytes = folder.open_file(kReplicaFile, mode);
     if (!bytes) return bytes.status();
@@ -63,7 +49,14 @@ Result<Opened> open_both(io::Directory& folder, io::OpenMode mode, std::uint64_t
     auto mapping = map.value()->map(0, size.value());
     if (!mapping) return mapping.status();
     opened.mapping = std::move(mapping).value();
+    opened.replaceable = std::make_unique<io::Replaceable>(opened.mapping->bytes());
+    if (!opened.replaceable->protects()) return too_many_maps();
     return opened;
+}
+
+// An error after the replacement of a page: other processes, and later ones, do not see what was changed in the map.
+Status see_shared(const ReplicaFiles& files) {
+    return files.replaceable->replaced() ? Status(Code::kIo, "the presence map cannot be reached") : Status::ok();
 }
 
 // Errors do not count.
@@ -102,15 +95,19 @@ void remove_parts(PresenceHeader& header, Account& account) {
     }
 }
 
-Result<Opened> make_both(io::Directory& folder, const Version& source, Account& account, std::string_view path) {
+Result<ReplicaFiles> make_both(io::Directory& folder, const Version& source, const area::BootId& boot_id,
+                               std::uint64_t now_ns, Account& account) {
     account.give_back(size_of_map(folder));
     remove_both(folder);
     const std::uint64_t map_bytes = Presence::bytes_for(source.size);
     if (!account.take(map_bytes)) return cache_is_full();
     auto made = open_both(folder, io::OpenMode::kCreateNew, source.size);
     if (made) {
-        note_source(folder, path);
-    } else {
+        Presence::make(made.value().mapping->bytes(), source, boot_id, now_ns,
+                       account.parts().empty() ? kPresenceVersion : kSpreadVersion);
+        if (const Status shared = see_shared(made.value()); !shared) made = shared;
+    }
+    if (!made) {
         account.give_back(map_bytes);
         remove_both(folder);
     }
@@ -132,16 +129,17 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (!there && says_nothing(there.status())) return there.status();
     if (there) {
         const auto map = Presence::open(there.value().mapping->bytes());
+        FOREBAY_TRY(see_shared(there.value()));
         if (map && !map.value().is_void() && map.value().header().source == source &&
             (!keeping.only_in_use || ReplicaUse::is_used(*folder)) &&
             (map.value().header().boot_id == boot_id || !ReplicaUse::is_used(*folder))) {
             if (map.value().header().boot_id != boot_id) map.value().doubt_all(boot_id);
             if (!map.value().spreads() && !account->parts().empty() && !ReplicaUse::is_used(*folder))
                 map.value().spread();
-            replica.reset(new Replica(std::move(folder), std::move(there.value().bytes),
-                                      std::move(there.value().mapping), map.value(), std::move(account)));
+            replica.reset(new Replica(std::move(folder), std::move(there).value(), map.value(), std::move(account)));
         } else if (map) {
             map.value().make_void();
+            FOREBAY_TRY(see_shared(there.value()));   // otherwise each open would give the same bytes back
             remove_parts(map.value().header(), *account);
             flags |= map.value().header().flags.load() & kPinned;   // the pin is the file's, not the version's
         }
@@ -149,19 +147,16 @@ Result<std::shared_ptr<Replica>> Replica::open(std::unique_ptr<io::Directory> fo
     if (replica == nullptr && !keeping.make)
         return Status(Code::kUnavailable, "there is no replica of this version", ESTALE);
     if (replica == nullptr) {
-        auto made = make_both(*folder, source, *account, keeping.path);
-        if (!made) return made.status();
-        Presence::make(made.value().mapping->bytes(), source, boot_id, now_ns,
-                       account->parts().empty() ? kPresenceVersion : kSpreadVersion);
+        there = Status(Code::kNotFound, {});   // its mapping ends
+        auto made = make_both(*folder, source, boot_id, now_ns, *account);
+        FOREBAY_TRY(made.status());
         const auto map = Presence::open(made.value().mapping->bytes());
-        if (!map) return map.status();
+        FOREBAY_TRY(map.status());
+        note_source(*folder, keeping.path);
         parts = MakeParts::kAlways;
-        replica.reset(new Replica(std::move(folder), std::move(made.value().bytes), std::move(made.value().mapping),
-                                  map.value(), std::move(account)));
+        replica.reset(new Replica(std::move(folder), std::move(made).value(), map.value(), std::move(account)));
     }
-    if (!replica->replaceable_.protects()) return too_many_maps();
-    replica->open_parts(parts);
-    FOREBAY_TRY(replica->use_.begin());
+    FOREBAY_TRY(replica->begin_use(parts));
     if (keeping.parent) note_parent(*replica->folder_, *keeping.parent);
     replica->folder_->rest();
     replica->map_.header().flags.fetch_or(flags);
@@ -176,6 +171,7 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
     auto there = open_both(*folder, io::OpenMode::kReadWrite, 0);
     if (!there) return there.status();
     const auto map = Presence::open(there.value().mapping->bytes());
+    FOREBAY_TRY(see_shared(there.value()));
     if (!map) return Status(Code::kNotFound, map.status().message());
     if (map.value().is_void()) return Status(Code::kNotFound, "the replica is void");
     auto parts = MakeParts::kNever;
@@ -184,13 +180,17 @@ Result<std::shared_ptr<Replica>> Replica::open_existing(std::unique_ptr<io::Dire
         map.value().doubt_all(boot_id);
         parts = MakeParts::kAlways;   // parts in memory are gone
     }
-    std::shared_ptr<Replica> replica(new Replica(std::move(folder), std::move(there.value().bytes),
-                                                 std::move(there.value().mapping), map.value(), std::move(account)));
-    if (!replica->replaceable_.protects()) return too_many_maps();
-    replica->open_parts(parts);
-    FOREBAY_TRY(replica->use_.begin());
+    std::shared_ptr<Replica> replica(new Replica(std::move(folder), std::move(there).value(), map.value(),
+                                                 std::move(account)));
+    FOREBAY_TRY(replica->begin_use(parts));
     replica->folder_->rest();
     return replica;
+}
+
+Status Replica::begin_use(MakeParts parts) {
+    open_parts(parts);
+    FOREBAY_TRY(use_.begin());
+    return see_shared(files_);
 }
 
 // A part that cannot be opened is missing for this process. Without memory all further parts are missing.

@@ -30,12 +30,11 @@ Result<std::size_t> ReplicaReader::read(std::uint64_t offset, io::MutableBytes i
         if (file_->buffer.active() && file_->replica->unusable()) prefetcher_->cancel();
         return fetcher_->read_source(offset, into);
     }
-    if (file_->admission.is_forked()) {   // a thread of the parent may have held a lock of the replica
-        file_->counters->step_aside(Aside::kForked);
-        return offset + into.size() <= size ? fetcher_->read_unstored(offset, into)
-                                            : fetcher_->read_source(offset, into);
+    if (file_->admission.is_forked()) return read_forked(offset, into);
+    if (!look_if_due()) {
+        file_->counters->step_aside(Aside::kUnsure);
+        return fetcher_->read_source(offset, into);
     }
-    look_if_due();
     replacement_->note_read({offset, std::min<std::uint64_t>(size, offset + into.size())});
     if (file_->peers.has_joined()) file_->peers.help();
     ReadOrigin from;
@@ -58,6 +57,18 @@ Result<std::size_t> ReplicaReader::read(std::uint64_t offset, io::MutableBytes i
         file_->counters->ahead_bytes.fetch_add(from.ahead, std::memory_order_relaxed);
     }
     return got;
+}
+
+// A thread of the parent may have held a lock of the replica, or of the buffer.
+Result<std::size_t> ReplicaReader::read_forked(std::uint64_t offset, io::MutableBytes into) {
+    CacheCounters& counters = *file_->counters;
+    counters.step_aside(Aside::kForked);
+    if (offset + into.size() > file_->size()) return fetcher_->read_source(offset, into);
+    const std::uint64_t remote = counters.remote_bytes.load(), fetched = counters.fetched_bytes.load();
+    auto got = fetcher_->read_unstored(offset, into);
+    if (!got || counters.remote_bytes.load() == remote || counters.fetched_bytes.load() == fetched) return got;
+    const auto state = file_->source->state(io::File::Ask::kTimes);   // some bytes are from servers, others are not
+    return state && file_->version.is_source(state.value()) ? std::move(got) : fetcher_->read_source(offset, into);
 }
 
 // Reads a range of the file as of its open. Returns fewer bytes if the file is shorter now.
@@ -147,22 +158,23 @@ std::size_t ReplicaReader::read_buffer(std::uint64_t offset, io::MutableBytes in
     return file_->replica->unusable() ? 0 : part.bytes;   // void by now: the bytes may be of another version
 }
 
-void ReplicaReader::look_if_due() {
+bool ReplicaReader::look_if_due() {
     using Due = VersionWatch::Due;
     const Due due = file_->version.due();
-    if (due == Due::kNo) return;
+    if (due == Due::kNo) return true;
     if (due == Due::kNow) return file_->version.look_again();
     bool begun = false;
     (void)attempt([&] {
         if (!file_->budget.take(1)) return;   // a close waits for the task
         auto waited_for = std::make_shared<PendingBudget::Share>(fetcher_->share(1));
         begun = fetcher_->submit([file = file_, waited_for] {
-            if (!file->budget.is_closed()) file->version.look_again();
+            if (!file->budget.is_closed()) file->version.look_behind();
             file->version.end_behind();
             return Status::ok();
         });
     });
     if (!begun) file_->version.end_behind();
+    return true;
 }
 
 }   // namespace forebay::cache

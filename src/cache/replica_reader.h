@@ -29,7 +29,9 @@ class ReplicaReader {
     [[nodiscard]] Result<std::size_t> read_known(std::uint64_t offset, io::MutableBytes into, ReadOrigin& from);
     [[nodiscard]] std::size_t read_replica(std::uint64_t offset, io::MutableBytes into);
     [[nodiscard]] std::size_t read_buffer(std::uint64_t offset, io::MutableBytes into) noexcept;
-    void look_if_due();
+    [[nodiscard]] Result<std::size_t> read_forked(std::uint64_t offset, io::MutableBytes into);
+    // Returns false if the version has to be compared and is unknown.
+    [[nodiscard]] bool look_if_due();
 
     const std::shared_ptr<CachedFileState> file_;
     const std::shared_ptr<SourceFetcher> fetcher_;

@@ -48,7 +48,7 @@ Status ReplicaUse::begin() {
             if (std::ranges::find(names.value(), name) != names.value().end()) map_.owners().forget(number);
             return Status::ok();
         }
-        if (lock.status().code() != Code::kUnavailable) return lock.status();
+        if (!io::has_holder(lock.status())) return lock.status();
     }
     return {Code::kUnavailable, "every number of an owner of cached units is taken"};
 }

@@ -61,13 +61,15 @@ Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
     view.has_parent = has_parent(names.value(), without_own);
     auto file = folder.open_file(kPresenceFile, io::OpenMode::kRead);
     if (!file && name == kSmallFilesFolder) {
-        if (const auto ring = SmallFiles::view(folder)) {
+        const auto ring = SmallFiles::view(folder);
+        if (!ring && says_nothing(ring.status())) return ring.status();   // no leftover
+        if (ring) {
             view.path = "(copies of small files)";
             view.state = ReplicaView::State::kValid;
-            view.map_bytes = ring->taken_bytes;
-            view.used_ns = ring->used_ns;
-            view.made_ns = ring->made_ns;
-            view.permanent = ring->permanent;
+            view.map_bytes = ring.value().taken_bytes;
+            view.used_ns = ring.value().used_ns;
+            view.made_ns = ring.value().made_ns;
+            view.permanent = ring.value().permanent;
             return view;
         }
     }
@@ -98,16 +100,22 @@ Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
     return view;
 }
 
-std::vector<ReplicaView> list_replicas(io::Directory& cache, Paths paths) {
+std::vector<ReplicaView> list_replicas(io::Directory& cache, Paths paths, bool* unreadable) {
     std::vector<ReplicaView> views;
+    const auto note = [&](const Status& why) {
+        if (unreadable != nullptr && why.code() != Code::kNotFound) *unreadable = true;   // kNotFound: just removed
+    };
     const auto names = cache.list();
+    if (!names) note(names.status());
     if (!names) return views;
     for (const std::string& name : names.value()) {
         if (!is_replica_name(name)) continue;
         auto folder = cache.open_directory(name);
-        if (!folder) continue;
-        auto seen = view_replica(name, *folder.value());
-        if (!seen) continue;
+        auto seen = folder ? view_replica(name, *folder.value()) : Result<ReplicaView>(folder.status());
+        if (!seen) {
+            note(seen.status());
+            continue;
+        }
         views.push_back(std::move(seen).value());
         const bool has_map = views.back().state == ReplicaView::State::kVoid ||
                              views.back().state == ReplicaView::State::kValid;

@@ -43,8 +43,10 @@ struct ReplicaView {
 // the staging area. A missing or damaged map is no error.
 [[nodiscard]] Result<ReplicaView> view_replica(const std::string& name, io::Directory& folder,
                                                bool without_own = false);
-// Views of the replicas in `cache`, without unreadable ones. A path costs a file that is opened and read.
+// Views of the replicas in `cache`, without unreadable ones. A path costs a file that is opened and read. `unreadable`,
+// if given, is set if there may be others than those returned.
 enum class Paths : std::uint8_t { kRead, kLeftOut };
-[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache, Paths paths = Paths::kRead);
+[[nodiscard]] std::vector<ReplicaView> list_replicas(io::Directory& cache, Paths paths = Paths::kRead,
+                                                     bool* unreadable = nullptr);
 
 }   // namespace forebay::cache

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
 #include "base/attempt.h"
 #include "cache/replica_files.h"
@@ -88,39 +87,70 @@ SmallFiles::~SmallFiles() {
     if (temporal) account_->temporal_closed();
 }
 
+namespace {
+
+struct RingFiles {
+    std::unique_ptr<io::File> data, index;
+};
+
+void remove_ring(io::Directory& folder) {
+    (void)folder.remove_file(kSmallIndexFile);
+    (void)folder.remove_file(kSmallDataFile);
+}
+
+Result<RingFiles> open_ring(io::Directory& folder) {
+    auto index = folder.open_file(kSmallIndexFile, io::OpenMode::kReadWrite);
+    FOREBAY_TRY(index.status());
+    auto data = folder.open_file(kSmallDataFile, io::OpenMode::kReadWrite);
+    FOREBAY_TRY(data.status());
+    return RingFiles{std::move(data).value(), std::move(index).value()};
+}
+
+Result<RingFiles> make_ring(io::Directory& folder, std::uint64_t ring_bytes) {
+    auto data = folder.open_file(kSmallDataFile, io::OpenMode::kCreateNew);
+    FOREBAY_TRY(data.status());
+    FOREBAY_TRY(data.value()->resize(ring_bytes));
+    auto index = folder.open_file(kSmallIndexFile, io::OpenMode::kCreateNew);
+    FOREBAY_TRY(index.status());
+    FOREBAY_TRY(index.value()->allocate(0, kIndexBytes));
+    return RingFiles{std::move(data).value(), std::move(index).value()};
+}
+
+// The bytes that the account counts for a ring whose index cannot be read: at least those of the index itself.
+std::uint64_t bytes_of_index(io::Directory& folder) {
+    const auto index = folder.open_file(kSmallIndexFile, io::OpenMode::kRead);
+    const auto size = index ? index.value()->size() : Result<std::uint64_t>(index.status());
+    return size ? std::min(size.value(), kIndexBytes) : 0;
+}
+
+}   // namespace
+
 Result<std::shared_ptr<SmallFiles>> SmallFiles::open(std::unique_ptr<io::Directory> folder, std::uint64_t ring_bytes,
                                                      bool permanent, std::uint64_t now_ns,
                                                      std::shared_ptr<Account> account) {
     const auto locked = folder->lock(io::Directory::Patience{kFolderPatience});
     if (!locked) return locked.status();
     const auto known = view(*folder);
-    auto index = folder->open_file(kSmallIndexFile, io::OpenMode::kReadWrite);
-    auto data = folder->open_file(kSmallDataFile, io::OpenMode::kReadWrite);
-    const bool fresh = !known || !index || !data;
+    auto ring = known ? open_ring(*folder) : Result<RingFiles>(known.status());
+    const bool fresh = !ring;
     if (fresh) {
-        (void)folder->remove_file(kSmallIndexFile);
-        (void)folder->remove_file(kSmallDataFile);
-        if (!account->take(kIndexBytes)) return Status(Code::kNoSpace, "the cache is full");
-        const Status made = [&]() -> Status {
-            data = folder->open_file(kSmallDataFile, io::OpenMode::kCreateNew);
-            FOREBAY_TRY(data.status());
-            FOREBAY_TRY(data.value()->resize(ring_bytes));
-            index = folder->open_file(kSmallIndexFile, io::OpenMode::kCreateNew);
-            FOREBAY_TRY(index.status());
-            return index.value()->allocate(0, kIndexBytes);
-        }();
-        if (!made) {
+        if (says_nothing(ring.status())) return ring.status();   // other processes may use it
+        account->give_back(known ? known.value().taken_bytes : bytes_of_index(*folder));
+        remove_ring(*folder);
+        if (!account->take(kIndexBytes)) return cache_is_full();
+        ring = make_ring(*folder, ring_bytes);
+        if (!ring) {
             account->give_back(kIndexBytes);
-            return made;
+            remove_ring(*folder);
+            return ring.status();
         }
     }
-    auto mapping = index.value()->map(0, kIndexBytes);
+    auto mapping = ring.value().index->map(0, kIndexBytes);
     if (!mapping) return mapping.status();
-    std::shared_ptr<SmallFiles> files(new SmallFiles(std::move(folder), std::move(data).value(),
-                                                     std::move(mapping).value(), fresh ? ring_bytes : known->ring_bytes,
-                                                     std::move(account)));
-    if (!files->replaceable_.protects())
-        return Status(Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE);
+    std::shared_ptr<SmallFiles> files(
+        new SmallFiles(std::move(folder), std::move(ring.value().data), std::move(mapping).value(),
+                       fresh ? ring_bytes : known.value().ring_bytes, std::move(account)));
+    if (!files->replaceable_.protects()) return too_many_maps();
     Header& header = files->header_;
     if (fresh) {
         header.ring_bytes = ring_bytes;
@@ -144,20 +174,23 @@ Status SmallFiles::take_number() {
             number_lock_ = std::move(lock).value();
             return Status::ok();
         }
-        if (lock.status().code() != Code::kUnavailable) return lock.status();
+        if (!io::has_holder(lock.status())) return lock.status();
     }
     return {Code::kUnavailable, "every number of a user of the cache of small files is taken"};
 }
 
-std::optional<SmallFiles::View> SmallFiles::view(io::Directory& folder) {
+Result<SmallFiles::View> SmallFiles::view(io::Directory& folder) {
     const auto file = folder.open_file(kSmallIndexFile, io::OpenMode::kRead);
-    if (!file) return std::nullopt;
+    FOREBAY_TRY(file.status());
     alignas(Header) std::array<std::byte, sizeof(Header)> bytes{};
     const auto read = file.value()->read_at(0, bytes);
-    const auto& header = *reinterpret_cast<const Header*>(bytes.data());
-    if (!read || read.value() < bytes.size() || header.magic != kMagic) return std::nullopt;
+    FOREBAY_TRY(read.status());
     const auto size = file.value()->size();
-    if (!size || size.value() != kIndexBytes || header.ring_bytes < kSmallFileBytes) return std::nullopt;
+    FOREBAY_TRY(size.status());
+    const auto& header = *reinterpret_cast<const Header*>(bytes.data());
+    if (read.value() < bytes.size() || header.magic != kMagic || size.value() != kIndexBytes ||
+        header.ring_bytes < kSmallFileBytes)
+        return Status(Code::kCorrupt, file.value()->name() + " is no index of small files");
     const std::uint64_t taken = std::min(header.taken.load(), header.ring_bytes);
     return View{kIndexBytes + taken, header.used_ns.load(), header.made_ns, header.ring_bytes, header.permanent != 0};
 }

@@ -31,8 +31,9 @@ inline constexpr const char* kSmallDataFile = "data";
 
 class SmallFiles final {
   public:
-    // Opens the ring in `folder`, or makes one of at most `ring_bytes`. kNoSpace: no room for the index. kUnavailable:
-    // too many mappings in the process, or another one holds the folder.
+    // Opens the ring in `folder`, or makes one of at most `ring_bytes`; first removes a damaged one. kNoSpace: no room
+    // for the index. kUnavailable: too many mappings in the process, or another one holds the folder. Other errors are
+    // those of the staging area; they leave the ring to other processes.
     [[nodiscard]] static Result<std::shared_ptr<SmallFiles>> open(std::unique_ptr<io::Directory> folder,
                                                                   std::uint64_t ring_bytes, bool permanent,
                                                                   std::uint64_t now_ns,
@@ -46,12 +47,13 @@ class SmallFiles final {
     // False: no room, or the staging area failed.
     bool store(const Version& version, io::Bytes content) noexcept;
 
-    // The bytes that the ring in `folder` takes, from its index; none if there is no ring.
+    // The bytes that the ring in `folder` takes, from its index. kNotFound, kInvalidArgument, kCorrupt: there is no
+    // ring. Other errors, of the staging area, tell nothing about it.
     struct View {
         std::uint64_t taken_bytes = 0, used_ns = 0, made_ns = 0, ring_bytes = 0;
         bool permanent = false;
     };
-    [[nodiscard]] static std::optional<View> view(io::Directory& folder);
+    [[nodiscard]] static Result<View> view(io::Directory& folder);
 
   private:
     struct Header;

@@ -56,7 +56,7 @@ Result<std::unique_ptr<io::Lock>> hold_as_writer(io::Directory& folder) {
     if (!locked) return locked.status();
     for (std::uint32_t number = 0; number < kWritersMax; ++number) {
         auto lock = folder.hold(fmt::format("{}{}", kWriterPrefix, number));
-        if (lock || lock.status().code() != Code::kUnavailable) return lock;
+        if (lock || !io::has_holder(lock.status())) return lock;
     }
     return Status(Code::kUnavailable, "too many processes write the file");
 }
@@ -124,14 +124,16 @@ std::size_t Store::count_all() {
             if (devices_[device] != nullptr) stored[device] = devices_[device]->stored_bytes();
     };
     note_stored();   // before the look: a later change of the account is kept
-    std::vector<ReplicaView> views = list_replicas(*setup_.folder, Paths::kLeftOut);
+    bool unreadable = false;
+    std::vector<ReplicaView> views = list_replicas(*setup_.folder, Paths::kLeftOut, &unreadable);
     const bool removed = remove_unneeded(views);
     remove_leftover_parts(views);
     if (std::ranges::any_of(views, &ReplicaView::in_use)) return views.size();
     if (removed) {
         note_stored();
-        views = list_replicas(*setup_.folder, Paths::kLeftOut);
+        views = list_replicas(*setup_.folder, Paths::kLeftOut, &unreadable);
     }
+    if (unreadable) return views.size();   // the sum would be too small
     for (const ReplicaView& view : views) {
         if (view.in_use) return views.size();
         for (std::uint32_t device = 0; device < kDevicesMax; ++device) counted[device] += view.bytes_on(device);

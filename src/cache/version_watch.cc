@@ -1,6 +1,7 @@
 #include "cache/version_watch.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace forebay::cache {
 
@@ -18,11 +19,16 @@ bool VersionWatch::is_still_source() {
     return false;
 }
 
-// The file may have changed between two opens.
-void VersionWatch::look_again() {
+bool VersionWatch::look_again() { return look(false); }
+
+void VersionWatch::look_behind() { (void)look(true); }
+
+bool VersionWatch::look(bool behind) {
     looked_ns_.store(policy_.steady_ns(), std::memory_order_relaxed);
     const auto state = source_.state(io::File::Ask::kOfServer);
     if (state && !is_source(state.value())) note_changed();
+    if (state || !behind || state.status().sys_errno() == ESTALE) unanswered_.store(!state);
+    return state.is_ok();
 }
 
 void VersionWatch::note_changed() noexcept {
@@ -33,6 +39,7 @@ void VersionWatch::note_changed() noexcept {
 
 // With `look_behind_ns` hits go on while a file server does not answer.
 VersionWatch::Due VersionWatch::due() noexcept {
+    if (unanswered_.load(std::memory_order_relaxed)) return Due::kNow;
     const std::uint64_t every_ns = std::min(policy_.look_every_ns, policy_.look_behind_ns);
     if (every_ns == kOffsetMax || policy_.steady_ns() - looked_ns_.load(std::memory_order_relaxed) < every_ns)
         return Due::kNo;

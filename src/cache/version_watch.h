@@ -29,8 +29,10 @@ class VersionWatch {
     [[nodiscard]] bool is_source(const io::FileState& state) const noexcept;
     // True if bytes just read from the file are of the replica's version; false if that is unknown.
     [[nodiscard]] bool is_still_source();
-    // Compares the version now. Without an answer nothing changes: reads ask too.
-    void look_again();
+    // Compares the version now. Returns false without an answer. Then a look is due at each read until there is one.
+    bool look_again();
+    // Does so for a task. Without an answer nothing changes, unless the file is gone (ESTALE).
+    void look_behind();
     void note_changed() noexcept;
 
     enum class Due : std::uint8_t {
@@ -43,13 +45,16 @@ class VersionWatch {
     void end_behind() noexcept { looking_.store(false); }
 
   private:
+    bool look(bool behind);
+
     io::File& source_;
     Replica& replica_;
     const CachePolicy& policy_;
     Admission& admission_;
     AheadBuffer& buffer_;
     std::atomic<std::uint64_t> looked_ns_;
-    std::atomic<bool> looking_{false};   // a task compares the version
+    std::atomic<bool> looking_{false};      // a task compares the version
+    std::atomic<bool> unanswered_{false};   // the last look had no answer, and reads have to have one
 };
 
 }   // namespace forebay::cache

@@ -128,8 +128,13 @@ Status Descriptor::lost(int error, const char* why) const {
             error};
 }
 
+// In a forked child without the lock, a thread of the parent, or another one of the child, is opening the file.
+std::unique_lock<std::mutex> Descriptor::lock_unless_forked() {
+    return forks_so_far() == forks_ ? std::unique_lock(opening_) : std::unique_lock(opening_, std::try_to_lock);
+}
+
 Result<Descriptor::Use> Descriptor::open_anew() {
-    const std::lock_guard opening(opening_);
+    const auto opening = lock_unless_forked();
     if (closed_) return Status::from_errno(EBADF, "use " + path_ + ", which is closed");
     if (const int found = number_.load(std::memory_order_acquire); is_ours(found) || is_as_good(found))
         return Use(found, false);   // another thread has opened it
@@ -153,7 +158,7 @@ Result<Descriptor::Use> Descriptor::open_anew() {
     const int locked = locked_.load(std::memory_order_relaxed);
     if (locked != 0 && ::flock(number, locked | LOCK_NB) != 0 && errno != ENOSYS && errno != EOPNOTSUPP)
         return lost(errno, "another process has locked it meanwhile");
-    if (is_directory_ || resting_) return use;
+    if (is_directory_ || resting_ || !opening) return use;
     if (number < kFirstNumber) {
         const int higher = ::fcntl(number, F_DUPFD_CLOEXEC, kFirstNumber);
         if (higher < 0) return Status::from_errno(errno, "open " + path_ + " again");
@@ -187,7 +192,7 @@ bool Descriptor::lock(int operation) noexcept {
 }
 
 void Descriptor::rest() noexcept {
-    const std::lock_guard opening(opening_);
+    const auto opening = lock_unless_forked();
     resting_ = true;
     if (is_ours()) ::close(number_.load());
     number_.store(-1);
@@ -195,7 +200,7 @@ void Descriptor::rest() noexcept {
 }
 
 int Descriptor::close() noexcept {
-    const std::lock_guard opening(opening_);
+    const auto opening = lock_unless_forked();
     const bool first = !std::exchange(closed_, true);
     const bool ours = is_ours();
     const int number = number_.exchange(-1);

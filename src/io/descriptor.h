@@ -8,7 +8,8 @@
 // must be available again. A file with a known identity is also opened in this way, at its first use.
 // Between check and call, another thread of the program may close the number: for a few hundred nanoseconds. Only a
 // private descriptor table could prevent that. Ownership: closes the number if it is still ours. Thread-safety: all
-// calls from any thread; no other call may overlap `close`, `rest` and `lend`. Blocks while it opens anew.
+// calls from any thread; no other call may overlap `close`, `rest` and `lend`. Blocks while it opens anew. A forked
+// child never waits for the lock, which a thread of its parent may have held: then it opens the file for each call.
 #pragma once
 
 #include <sys/types.h>
@@ -22,6 +23,7 @@
 
 #include "base/status.h"
 #include "io/file.h"
+#include "io/process_lock.h"
 
 namespace forebay::io {
 
@@ -87,6 +89,7 @@ class Descriptor {
     [[nodiscard]] bool is_as_good(int number) const noexcept;
     void set_mark(int number) noexcept;
     Result<Use> open_anew();
+    [[nodiscard]] std::unique_lock<std::mutex> lock_unless_forked();
     [[nodiscard]] Status lost(int error, const char* why) const;
 
     std::atomic<int> number_;
@@ -103,6 +106,7 @@ class Descriptor {
     bool resting_ = false, closed_ = false;
     std::atomic<int> locked_{0};     // LOCK_SH, LOCK_EX or neither
     std::atomic<pid_t> locker_{0};   // the process that took the lock
+    const std::uint64_t forks_ = forks_so_far();
     std::mutex opening_;
 };
 

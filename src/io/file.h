@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -213,13 +214,20 @@ class Directory {
     virtual Result<std::unique_ptr<Lock>> lock(Patience patience) = 0;
 
     // Makes a missing file of this name, and locks it while the result and this image of the process last. The lock
-    // shows other processes that this one lives. Returns kUnavailable if another process holds the lock.
+    // shows other processes that this one lives. Fails as of `has_holder` if another process holds
+    // the lock.
     virtual Result<std::unique_ptr<Lock>> hold(const std::string& name) = 0;
     // Returns the current holder; this process counts, too. The check blocks no other process.
     virtual Result<Holder> holder_of(const std::string& name) = 0;
     // Prevents holds while the result lasts, for a removal. Makes a missing file. kUnavailable: a process holds it.
     virtual Result<std::unique_ptr<Lock>> keep_free(const std::string& name) = 0;
 };
+
+// True if a `hold` failed because another process holds the lock, or looks at it all the time. A hold also fails with
+// kUnavailable for lack of memory or of descriptors.
+[[nodiscard]] inline bool has_holder(const Status& hold) noexcept {
+    return hold.code() == Code::kUnavailable && (hold.sys_errno() == EBUSY || hold.sys_errno() == EAGAIN);
+}
 
 inline constexpr Directory::Patience Directory::Patience::kTry{std::chrono::milliseconds(0)};
 inline constexpr Directory::Patience Directory::Patience::kWait{std::nullopt};

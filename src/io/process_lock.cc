@@ -102,6 +102,16 @@ std::string holder_noted(int file) {
                                                                           : std::string(text.substr(0, end));
 }
 
+// mmap and madvise lack memory by EAGAIN too, which means here that others look at the file.
+int lack_of(int error) noexcept { return error == EAGAIN ? ENOMEM : error; }
+
+// Removes a file that was made for a lock that cannot be taken: it would tell nothing for ever. The caller still has it
+// locked, so no other process takes a lock on it meanwhile.
+void remove_if_empty(int folder, const char* name, int file) noexcept {
+    struct stat facts{};
+    if (::fstat(file, &facts) == 0 && facts.st_size == 0) (void)::unlinkat(folder, name, 0);
+}
+
 int look(int folder, const char* name, Holder& holder) noexcept {
     const OwnDescriptor file(::openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     holder = Holder::kUntold;
@@ -155,16 +165,21 @@ Result<std::unique_ptr<ProcessLock>> ProcessLock::take(int folder, const std::st
         if (is_locked_as_before(file.number()))
             return Status(Code::kUnavailable, "a process with an older forebay", EBUSY, true);
         void* const page = ::mmap(nullptr, page_bytes, PROT_NONE, MAP_SHARED, file.number(), 0);
-        if (page == MAP_FAILED) return Status::from_errno(errno, "map " + path);
+        if (page == MAP_FAILED) {
+            const int error = lack_of(errno);
+            remove_if_empty(folder, name.c_str(), file.number());
+            return Status::from_errno(error, "map " + path);
+        }
         if (::madvise(page, page_bytes, MADV_DONTFORK) != 0) {
-            const int error = errno;
+            const int error = lack_of(errno);
             ::munmap(page, page_bytes);
+            remove_if_empty(folder, name.c_str(), file.number());
             return Status::from_errno(error, "keep the mapping of " + path + " from children");
         }
         note_holder(file.number());
         auto* const taken = new (std::nothrow) ProcessLock(page, page_bytes);
         if (taken == nullptr) {
-            ::munmap(page, page_bytes);
+            ::munmap(page, page_bytes);   // the file is one of a dead process now
             throw std::bad_alloc();
         }
         return std::unique_ptr<ProcessLock>(taken);

@@ -24,7 +24,8 @@ namespace forebay::io {
 class ProcessLock final : public Lock {
   public:
     // Locks `name` in the open directory `folder`, and makes a missing file. kUnavailable with EBUSY: another process
-    // holds it, which the message names by its own number ("process 4711"). Other errors: no locks or mappings there.
+    // holds it, which the message names by its own number ("process 4711"); with EAGAIN: others look at it all the
+    // time. Other errors: no locks, mappings, memory or descriptors. Without a mapping, an empty file is removed again.
     [[nodiscard]] static Result<std::unique_ptr<ProcessLock>> take(int folder, const std::string& name,
                                                                    const std::string& path);
     // Ends the lock; the file stays.

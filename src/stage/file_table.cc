@@ -178,11 +178,13 @@ void FileTable::prepare_writing(Entry& entry, io::File& target) {
 }
 
 void FileTable::note_writing(Entry& entry, std::shared_ptr<Writing> writing, std::optional<ledger::AsideReason> aside) {
+    std::shared_ptr<cache::CachedFile> cached;
     {
         const LockGuard lock(mutex_);
         entry.writing = std::move(writing);
+        cached = std::move(entry.cached);
     }
-    if (const auto cached = std::exchange(entry.cached, nullptr)) read_cache_.note_closed(*cached);
+    if (cached != nullptr) read_cache_.note_closed(*cached);
     statistics_.begin_writing();
     aside ? statistics_.count_aside(*aside) : statistics_.count_staged();
 }

@@ -143,8 +143,7 @@ Status ProcessArea::make_living_directory(const area::ProcessIdentity& process) 
         (void)directory.value()->remove_file(std::string(area::kAliveFile));
         (void)area_->remove_directory(directory_name_);
         // No process looks at the next one yet.
-        if (alive.status().code() != Code::kNotFound && alive.status().code() != Code::kUnavailable)
-            return alive.status();
+        if (alive.status().code() != Code::kNotFound && !io::has_holder(alive.status())) return alive.status();
     }
     return {Code::kUnavailable,
             fmt::format("create a directory in {}: other processes removed each one", area_->name())};

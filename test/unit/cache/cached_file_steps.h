@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <condition_variable>
 
 #include "cache/attached_replica.h"
@@ -54,7 +55,7 @@ class Source final : public test::MemorySource {
     Result<io::FileState> state(Ask) override {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return !unanswered_; });
-        if (nameless_) return Status::from_errno(ESTALE, "fstat");
+        if (stat_error_ != 0) return Status::from_errno(stat_error_, "fstat");
         return known_;
     }
     void change(const std::vector<std::byte>& content) {
@@ -76,9 +77,10 @@ class Source final : public test::MemorySource {
         const std::lock_guard lock(mutex_);
         failing_ = failing;
     }
-    void set_nameless() {
+    // 0: the calls succeed.
+    void set_stat_error(int error) {
         const std::lock_guard lock(mutex_);
-        nameless_ = true;
+        stat_error_ = error;
     }
     void await_reads(std::uint64_t count) {
         std::unique_lock lock(mutex_);
@@ -93,7 +95,8 @@ class Source final : public test::MemorySource {
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t reads_ = 0, bytes_ = 0;
-    bool shut_ = false, failing_ = false, nameless_ = false, unanswered_ = false;
+    int stat_error_ = 0;
+    bool shut_ = false, failing_ = false, unanswered_ = false;
 };
 
 class CachedFileTest : public testing::Test {

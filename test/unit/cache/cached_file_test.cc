@@ -174,7 +174,7 @@ TEST_F(CachedFileTest, a_read_that_cannot_compare_the_version_is_of_the_file_alo
     (void)read(*file, 0, 2 * kUnitBytes);
     file->await_stored();
     source_->change(content_ = bytes_of(kSize, 2));
-    source_->set_nameless();
+    source_->set_stat_error(ESTALE);
     EXPECT_TRUE(same(read(*file, 0, kSize), content_));
 }
 
@@ -191,7 +191,7 @@ TEST_F(CachedFileTest, a_little_that_is_kept_is_read_again_with_what_lies_beside
 TEST_F(CachedFileTest, a_version_that_cannot_be_had_stores_nothing) {
     const auto shared = replica();
     const auto file = open(shared);
-    source_->set_nameless();
+    source_->set_stat_error(ESTALE);
     EXPECT_TRUE(same(read(*file, 0, 1000), expected(0, 1000)));
     file->await_stored();
     EXPECT_EQ(shared->stored_bytes(), 0u);
@@ -326,6 +326,62 @@ TEST_F(CachedFileTest, a_change_is_seen_behind_the_program_soon) {
     source_->set_unanswered(false);
     file->await_stored();
     EXPECT_TRUE(same(read(*file, 0, 100), expected(0, 100)));
+}
+
+TEST_F(CachedFileTest, while_a_comparison_that_is_due_fails_the_file_is_read) {
+    for (const bool asked : {false, true}) {
+        CachePolicy policy = policy_of();
+        policy.look_every_ns = asked ? kOffsetMax : 0;   // else each read compares
+        source_ = std::make_shared<Source>(content_);
+        const auto file = open(replica(), policy);
+        (void)read(*file, 0, kUnitBytes);
+        file->await_stored();
+        const auto old = expected(0, 100);
+        EXPECT_TRUE(same(read(*file, 0, 100), old));
+        const auto changed = bytes_of(kSize, 2);
+        source_->change(changed);
+        source_->set_stat_error(EIO);
+        if (asked) file->look_again();
+        for (int i = 0; i < 2; ++i)
+            EXPECT_TRUE(same(read(*file, 0, 100), {changed.begin(), changed.begin() + 100})) << asked;
+        EXPECT_EQ(file->counters().aside, Aside::kUnsure);
+        EXPECT_FALSE(file->attached()->replica()->unusable()) << "the version is unknown";
+        source_->set_stat_error(0);
+        EXPECT_TRUE(same(read(*file, 0, 100), {changed.begin(), changed.begin() + 100}));
+        EXPECT_EQ(file->counters().aside, Aside::kChanged);
+    }
+}
+
+TEST_F(CachedFileTest, hits_come_back_with_the_answer_of_the_file_system) {
+    const auto file = open(replica());
+    (void)read(*file, 0, kUnitBytes);
+    file->await_stored();
+    source_->set_stat_error(ETIMEDOUT);
+    file->look_again();
+    const std::uint64_t hits = file->counters().hit_bytes;
+    (void)read(*file, 0, 100);
+    EXPECT_EQ(file->counters().hit_bytes, hits);
+    source_->set_stat_error(0);
+    (void)read(*file, 0, 100);
+    EXPECT_EQ(file->counters().hit_bytes, hits + 100);
+}
+
+TEST_F(CachedFileTest, a_failing_look_behind_the_program_ends_the_hits_only_if_the_file_is_gone) {
+    for (const int error : {EIO, ESTALE}) {
+        CachePolicy policy = policy_of();
+        policy.look_behind_ns = 0;
+        source_ = std::make_shared<Source>(content_);
+        const auto file = open(replica(), policy);
+        (void)read(*file, 0, kUnitBytes);
+        file->await_stored();
+        source_->set_stat_error(error);
+        (void)read(*file, 0, 100);
+        file->await_stored();
+        const std::uint64_t hits = file->counters().hit_bytes;
+        (void)read(*file, 0, 100);
+        EXPECT_EQ(file->counters().hit_bytes, hits + (error == EIO ? 100 : 0));
+        file->await_stored();
+    }
 }
 
 TEST_F(CachedFileTest, after_a_restart_what_fits_its_checksum_is_taken_and_the_rest_is_read_anew) {

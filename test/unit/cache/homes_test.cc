@@ -165,6 +165,19 @@ TEST_F(HomesTest, a_forked_child_asks_them) {
     EXPECT_EQ(ended, 0);
 }
 
+TEST_F(HomesTest, one_read_of_a_forked_child_is_of_one_version) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool right = reads_right(kStripe - 1000, 3000) && homes_->bytes_ == 2000 && source_->bytes_ == 1000;
+        source_->changes_ = 1;
+        const bool again = reads_right(kStripe - 1000, 3000) && source_->bytes_ == 1000 + 1000 + 3000;
+        ::_exit(right && again ? 0 : 1);
+    }
+    int ended = -1;
+    EXPECT_EQ(::waitpid(child, &ended, 0), child);
+    EXPECT_EQ(ended, 0) << "the bytes before the server's are the file's";
+}
+
 TEST_F(HomesTest, threads_that_read_at_once_read_right) {
     std::vector<std::jthread> threads;
     for (std::uint64_t thread = 0; thread < 4; ++thread)

@@ -6,15 +6,59 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
+#include "cache/replica_files.h"
 #include "io/fault_file.h"
+#include "io/forwarding_file.h"
 #include "io/memory_file.h"
+#include "io/posix_file.h"
+#include "support/forwarding_directory.h"
+#include "support/scratch_folder.h"
 #include "support/team_files.h"
 
 namespace forebay::cache {
 namespace {
 
 using test::bytes_of;
+
+// A file whose device loses its bytes from an offset on, once they are mapped.
+class LosingFile final : public io::ForwardingFile {
+  public:
+    LosingFile(std::unique_ptr<io::File> file, std::uint64_t kept_bytes)
+        : ForwardingFile(std::move(file)), kept_bytes_(kept_bytes) {}
+    Result<std::unique_ptr<io::Mapping>> map(std::uint64_t offset, std::size_t length) override {
+        auto mapping = file().map(offset, length);
+        EXPECT_TRUE(file().resize(kept_bytes_));
+        return mapping;
+    }
+
+  private:
+    const std::uint64_t kept_bytes_;
+};
+
+// A folder in which maps lose their pages, and holds fail with an error.
+class FailingFolder final : public test::ForwardingDirectory {
+  public:
+    FailingFolder(std::unique_ptr<io::Directory> folder, int& holds)
+        : ForwardingDirectory(std::move(folder)), holds_(holds) {}
+    Result<std::unique_ptr<io::File>> open_file(const std::string& name, io::OpenMode mode) override {
+        auto file = ForwardingDirectory::open_file(name, mode);
+        if (!file || name != kPresenceFile || !kept_bytes) return file;
+        return std::unique_ptr<io::File>(std::make_unique<LosingFile>(std::move(file).value(), *kept_bytes));
+    }
+    Result<std::unique_ptr<io::Lock>> hold(const std::string& name) override {
+        ++holds_;
+        if (error != 0) return Status::from_errno(error, "hold");
+        return ForwardingDirectory::hold(name);
+    }
+
+    std::optional<std::uint64_t> kept_bytes;   // none: all
+    int error = 0;                             // 0: none
+
+  private:
+    int& holds_;
+};
 
 class Counting final : public Account {
   public:
@@ -248,6 +292,67 @@ TEST_F(ReplicaTest, one_that_is_there_is_opened_without_counting_as_a_use) {
         replica.value()->make_void();
     }
     EXPECT_EQ(Replica::open_existing(folder(), {}, account_).status().code(), Code::kNotFound);
+}
+
+TEST_F(ReplicaTest, a_lack_of_memory_or_of_descriptors_is_no_number_that_another_process_has) {
+    for (const int error : {ENOMEM, EMFILE, ENFILE}) {
+        int holds = 0;
+        auto failing = std::make_unique<FailingFolder>(folder(), holds);
+        failing->error = error;
+        const auto opened = Replica::open(std::move(failing), {{7, 1}, 1, 2, kSize, 3, 4}, {}, 1, account_);
+        EXPECT_EQ(opened.status().sys_errno(), error);
+        EXPECT_EQ(holds, 1);
+    }
+    EXPECT_TRUE(open());
+}
+
+// Real files, whose mappings fault.
+class LostMapTest : public ReplicaTest {
+  protected:
+    static constexpr std::uint64_t kLarge = 4096 * kUnitBytes;   // the entries of its units fill many pages
+    LostMapTest() { EXPECT_NE(path_, ""); }
+    ~LostMapTest() override { std::filesystem::remove_all(path_); }
+
+    static Version version(std::uint64_t changed_ns = 4) { return {{7, 1}, 1, 2, kLarge, 3, changed_ns}; }
+    std::unique_ptr<FailingFolder> losing(std::optional<std::uint64_t> kept_bytes) {
+        auto made = std::make_unique<FailingFolder>(std::move(io::open_posix_directory(path_)).value(), holds_);
+        made->kept_bytes = kept_bytes;
+        return made;
+    }
+    Result<std::shared_ptr<Replica>> open(std::optional<std::uint64_t> kept_bytes, const Version& source,
+                                          const area::BootId& boot_id = {}) {
+        return Replica::open(losing(kept_bytes), source, boot_id, 1, account_);
+    }
+
+    const std::string path_ = test::make_scratch_folder();
+    int holds_ = 0;
+};
+
+TEST_F(LostMapTest, a_map_that_faults_while_it_is_opened_is_an_error) {
+    const area::BootId rebooted{std::byte{1}};
+    const auto make = [&] {
+        std::filesystem::remove(path_ + "/" + kPresenceFile);
+        EXPECT_TRUE(open(std::nullopt, version()));
+    };
+    make();
+    EXPECT_EQ(open(0, version()).status().code(), Code::kIo) << "its header";
+    make();
+    EXPECT_EQ(open(kMapHeaderBytes, version(), rebooted).status().code(), Code::kIo) << "the entries of its units";
+    make();
+    EXPECT_EQ(open(0, version(5)).status().code(), Code::kIo) << "of another version";
+    make();
+    EXPECT_EQ(Replica::open_existing(losing(0), {}, account_).status().code(), Code::kIo);
+    make();
+    EXPECT_EQ(Replica::open_existing(losing(kMapHeaderBytes), rebooted, account_).status().code(), Code::kIo);
+    make();
+    EXPECT_TRUE(open(std::nullopt, version()));
+}
+
+TEST_F(LostMapTest, a_map_that_faults_while_it_is_made_is_an_error_and_takes_no_room) {
+    EXPECT_EQ(open(0, version()).status().code(), Code::kIo);
+    EXPECT_EQ(account_->taken, 0u);
+    EXPECT_FALSE(std::filesystem::exists(path_ + "/" + kPresenceFile));
+    EXPECT_TRUE(open(std::nullopt, version()));
 }
 
 }   // namespace

@@ -13,7 +13,9 @@
 #include "cache/many_files.h"
 #include "cache/small_copy.h"
 #include "cache/store.h"
+#include "io/fault_file.h"
 #include "io/memory_file.h"
+#include "support/forwarding_directory.h"
 #include "support/memory_source.h"
 #include "support/team_files.h"
 
@@ -23,6 +25,30 @@ namespace {
 std::uint64_t fixed() noexcept { return 1'000'000'000'000; }
 std::uint64_t steady_ns = 0;
 std::uint64_t steady() noexcept { return steady_ns; }
+
+// A folder, with all below it, in which no lock can be held for want of memory.
+class LocklessFolder final : public test::ForwardingDirectory {
+  public:
+    LocklessFolder(std::unique_ptr<io::Directory> folder, int& holds)
+        : ForwardingDirectory(std::move(folder)), holds_(holds) {}
+    Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override {
+        return below(ForwardingDirectory::create_directory(name));
+    }
+    Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override {
+        return below(ForwardingDirectory::open_directory(name));
+    }
+    Result<std::unique_ptr<io::Lock>> hold(const std::string&) override {
+        ++holds_;
+        return Status::from_errno(ENOMEM, "hold");
+    }
+
+  private:
+    Result<std::unique_ptr<io::Directory>> below(Result<std::unique_ptr<io::Directory>> folder) {
+        if (!folder) return folder;
+        return std::unique_ptr<io::Directory>(std::make_unique<LocklessFolder>(std::move(folder).value(), holds_));
+    }
+    int& holds_;
+};
 
 class SmallFilesTest : public testing::Test {
   protected:
@@ -161,6 +187,87 @@ TEST_F(SmallFilesTest, what_a_killed_process_has_left_is_removed_by_the_next_one
     ASSERT_TRUE(folder.value()->open_file(kSmallIndexFile, io::OpenMode::kCreateNew));
     const auto store = open_store();
     EXPECT_THAT(in_cache(), testing::Not(testing::Contains(kSmallFilesFolder)));
+}
+
+// Another process uses it meanwhile.
+TEST_F(SmallFilesTest, a_failed_call_of_one_process_leaves_the_ring_where_it_is) {
+    for (const int error : {EMFILE, ENFILE, EIO, ENOMEM}) {
+        area_ = io::make_memory_directory("/local/forebay-0");
+        const auto store = open_store();
+        const auto ring = store->small_files(true).value();
+        ASSERT_TRUE(ring->store(file(1, 100), content(1, 100)));
+        const std::uint64_t stored = store->stored_bytes();
+        for (std::uint64_t nth = 1;; ++nth) {
+            const auto faults = std::make_shared<io::FaultPlan>();
+            auto cache = std::move(area_->open_directory("cache")).value();
+            auto other = Store::open({.folder = io::make_fault_directory(std::move(cache), faults),
+                                      .capacity_bytes = kCapacity,
+                                      .now_ns = fixed});
+            ASSERT_TRUE(other);
+            faults->fail_any(nth, 1, error);
+            (void)other.value()->small_files(true);
+            const bool fired = faults->fired() > 0;
+            faults->clear();
+            const auto after = open_store()->small_files(true);
+            ASSERT_TRUE(after);
+            EXPECT_EQ(after.value()->load(file(1, 100)), content(1, 100)) << nth << ", errno " << error;
+            EXPECT_EQ(store->stored_bytes(), stored) << nth << ", errno " << error;
+            if (!fired) break;
+            ASSERT_LT(nth, 100u);
+        }
+    }
+}
+
+TEST_F(SmallFilesTest, a_failed_call_of_a_count_leaves_an_unused_ring_where_it_is) {
+    (void)open_store()->small_files(true);
+    const std::uint64_t stored = open_store()->stored_bytes();
+    ASSERT_GT(stored, 0u);
+    for (std::uint64_t nth = 1;; ++nth) {
+        const auto faults = std::make_shared<io::FaultPlan>();
+        faults->fail_any(nth, 1, EMFILE);
+        auto cache = std::move(area_->open_directory("cache")).value();
+        (void)Store::open({.folder = io::make_fault_directory(std::move(cache), faults),
+                           .capacity_bytes = kCapacity,
+                           .now_ns = fixed});
+        EXPECT_THAT(in_cache(), testing::Contains(kSmallFilesFolder)) << nth;
+        EXPECT_EQ(read_account(*area_->open_directory("cache").value()).value().stored_bytes, stored) << nth;
+        if (faults->fired() == 0) break;
+    }
+}
+
+TEST_F(SmallFilesTest, a_damaged_ring_is_made_anew_and_its_bytes_are_given_back) {
+    const auto store = open_store();
+    for (const char* const damaged : {kSmallIndexFile, kSmallDataFile}) {
+        std::uint64_t stored = 0;
+        {
+            const auto ring = store->small_files(true).value();
+            ASSERT_TRUE(ring->store(file(1, 100), content(1, 100)));
+            stored = store->stored_bytes();
+        }
+        const auto folder = area_->open_directory("cache").value()->open_directory(kSmallFilesFolder).value();
+        if (damaged == kSmallDataFile) {
+            ASSERT_TRUE(folder->remove_file(damaged));
+        } else {
+            const auto index = folder->open_file(damaged, io::OpenMode::kReadWrite).value();
+            ASSERT_TRUE(index->write_at(0, test::bytes_of(8, 1)));
+        }
+        const auto ring = store->small_files(true).value();
+        EXPECT_EQ(ring->load(file(1, 100)), std::nullopt);
+        ASSERT_TRUE(ring->store(file(1, 100), content(1, 100)));
+        EXPECT_EQ(ring->load(file(1, 100)), content(1, 100));
+        // An index that cannot be read does not tell what the ring has taken.
+        EXPECT_EQ(store->stored_bytes(), stored + (damaged == kSmallIndexFile ? 16 << 20 : 0));
+    }
+}
+
+TEST_F(SmallFilesTest, a_lack_of_memory_is_no_number_that_another_process_has) {
+    int holds = 0;
+    auto cache = std::make_unique<LocklessFolder>(std::move(area_->create_directory("cache")).value(), holds);
+    const auto store = Store::open({.folder = std::move(cache), .capacity_bytes = kCapacity, .now_ns = fixed}).value();
+    EXPECT_EQ(store->small_files(true).status().sys_errno(), ENOMEM);
+    EXPECT_EQ(holds, 1) << "of a user of the ring";
+    EXPECT_EQ(store->begin_writing(file(1, 100).identity).status().sys_errno(), ENOMEM);
+    EXPECT_EQ(holds, 2) << "of a process that writes the file";
 }
 
 TEST_F(SmallFilesTest, a_cache_without_room_has_none) {

@@ -366,6 +366,58 @@ TEST_F(DescriptorTest, threads_that_find_it_lost_open_it_once) {
     EXPECT_EQ(content("forebay's"), "xxxx");
 }
 
+int begun[2] = {-1, -1}, forked[2] = {-1, -1};   // pipes
+
+void await_fork(int) {
+    char byte = 0;
+    (void)!::write(begun[1], &byte, 1);
+    (void)!::read(forked[0], &byte, 1);
+}
+
+// The break of a lease sends a signal to the thread that is opening the file. It waits for the fork in its handler.
+TEST_F(DescriptorTest, a_child_that_was_forked_while_another_thread_opened_the_file_opens_it_itself) {
+    std::ofstream(in("forebay's")) << "staged";
+    const int lease = ::open(in("forebay's").c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(lease, 0);
+    if (::fcntl(lease, F_SETLEASE, F_RDLCK) != 0) GTEST_SKIP() << "no leases here";
+    const int number = ::open(in("forebay's").c_str(), O_RDONLY | O_CLOEXEC);
+    Descriptor descriptor(number, in("forebay's"), O_RDWR);   // as if it was opened for writing
+    ::close(number);
+    ASSERT_EQ(::pipe2(begun, O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(forked, O_CLOEXEC), 0);
+    struct sigaction before{}, action{};
+    action.sa_handler = await_fork;
+    ASSERT_EQ(::sigaction(SIGIO, &action, &before), 0);
+    sigset_t only, mask;
+    ::sigemptyset(&only);
+    ::sigaddset(&only, SIGIO);
+    ::pthread_sigmask(SIG_BLOCK, &only, &mask);
+    pid_t child = -1;
+    std::thread forking([&] {
+        char byte = 0;
+        if (::read(begun[0], &byte, 1) != 1) return;
+        child = ::fork();
+        if (child == 0) {
+            ::alarm(60);   // ends a child that waits for ever
+            (void)::fcntl(lease, F_SETLEASE, F_UNLCK);
+            const bool used = descriptor.use() && descriptor.use();
+            ::_exit(used && descriptor.close() == 0 && !descriptor.use() ? 0 : 1);
+        }
+        (void)!::write(forked[1], &byte, 1);
+    });
+    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    EXPECT_EQ(descriptor.use().status().sys_errno(), EWOULDBLOCK);
+    ::close(begun[1]);
+    forking.join();
+    ::sigaction(SIGIO, &before, nullptr);
+    for (const int end : {begun[0], forked[0], forked[1], lease}) ::close(end);
+    ASSERT_GT(child, 0);
+    int ended = -1;
+    ASSERT_EQ(::waitpid(child, &ended, 0), child);
+    EXPECT_EQ(ended, 0);
+    EXPECT_TRUE(descriptor.use());
+}
+
 TEST_F(DescriptorTest, a_file_of_the_staging_area_never_grows_beyond_what_the_process_may_write) {
     auto directory = std::move(open_posix_directory(path_)).value();
     auto file = std::move(directory->open_file("log", OpenMode::kCreateNew)).value();

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +115,22 @@ TEST_P(ProcessLockTest, is_seen_by_others_and_by_whoever_has_it_and_asking_does_
     EXPECT_EQ(ProcessLock::keep_free(folder_, "alive", "alive").status().sys_errno(), EBUSY);
     lock.value().reset();
     EXPECT_EQ(holder(), Holder::kNobody);
+    EXPECT_TRUE(take());
+}
+
+TEST_P(ProcessLockTest, leaves_no_file_if_there_is_no_memory_for_it) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        (void)ProcessLock::take(-1, "alive", directory_ + "/alive");   // its message has its memory now
+        const rlimit none{1, RLIM_INFINITY};
+        if (::setrlimit(RLIMIT_AS, &none) != 0) ::_exit(7);
+        const auto lock = take();
+        ::_exit(lock.status().sys_errno() == ENOMEM ? 0 : 6);
+    }
+    int ended = -1;
+    ASSERT_EQ(::waitpid(child, &ended, 0), child);
+    EXPECT_EQ(ended, 0);
+    EXPECT_FALSE(std::filesystem::exists(directory_ + "/alive")) << "it would tell nothing for ever";
     EXPECT_TRUE(take());
 }
 
