@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from connector_environment import ROOT, native, plugin_folder
 from deferred_program import Program, StoppedTarget, forebay, native_bytes, variables
-from staged_program import Holder, environment
+from staged_program import Holder, environment, process_directories
 from test_cli import FOREBAY
 
 from forebay.slowfs import available
@@ -94,7 +94,7 @@ def test_it_also_brings_home_what_a_process_left_that_died_meanwhile(tmp_path, a
     files = {file["path"]: file["outcome"] for file in json.loads(out)["files"]}
     assert files == {str(tmp_path / X): "recovered", str(tmp_path / "late.h5"): "recovered"}
     assert h5py.File(tmp_path / "late.h5")["x"][99999] == 1
-    assert os.listdir(next(area.iterdir())) == []
+    assert process_directories(area) == []
 
 
 @needs_slowfs

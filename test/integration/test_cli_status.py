@@ -292,6 +292,13 @@ def test_run_fails_when_a_process_of_it_died_with_staged_bytes(binary, nls):
     assert "the staged bytes stay" in done.stderr
 
 
+def test_run_does_not_return_0_if_it_cannot_read_the_log_of_a_process(binary, nls):
+    made = put(nls, "4000000-1-0", b"x")
+    line = json.dumps({"area": {"pid": 4000000, "directory": str(made.parent)}}) + "\n"
+    done = run(binary, nls, sys.executable, "-c", f"import os; open(os.environ['FOREBAY_RUN'], 'a').write({line!r})")
+    assert done.returncode == 3 and "the log of process 4000000 is unknown" in done.stderr, done.stderr
+
+
 def test_the_summary_counts_what_a_killed_process_had_staged(binary, nls):
     done = call(
         "run",

@@ -74,6 +74,7 @@ TEST_F(FindFile, two_paths_lead_to_one_place_through_links_and_dots_also_without
     for (const char* const other : {"/link/file.h5", "/run/./step 5/file.h5", "/run/none/../step 5/file.h5"})
         EXPECT_TRUE(same_place(path, root + other)) << other;
     EXPECT_TRUE(same_place(root + "/none/file.h5", root + "/link/../../none/file.h5"));
+    EXPECT_TRUE(same_place(root + "/file.h5", root + "/none/../file.h5"));
     for (const char* const other : {"/file.h5", "/link/other.h5", "/link/../file.h5"})
         EXPECT_FALSE(same_place(path, root + other)) << other;
 }
