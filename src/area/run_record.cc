@@ -19,6 +19,17 @@ std::string json_text(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// A member with this path. If the path is not UTF-8, also one with its bytes as hexadecimal digits.
+std::string path_member(std::string_view key, const std::string& path) {
+    using Handler = nlohmann::json::error_handler_t;
+    const nlohmann::json value(path);
+    std::string member = fmt::format(R"("{}":{})", key, json_text(path));
+    if (value.dump(-1, ' ', false, Handler::replace) == value.dump(-1, ' ', false, Handler::ignore)) return member;
+    member += fmt::format(R"(,"{}_bytes":")", key);
+    for (const char c : path) member += fmt::format("{:02x}", static_cast<unsigned char>(c));
+    return member + '"';
+}
+
 }   // namespace
 
 RunRecord::RunRecord(const char* files) {
@@ -50,14 +61,16 @@ void RunRecord::tell_began(int pid, TallyWriter& tally) const noexcept {
             if (!path.empty() || file.substr(slash + 1) != kRunRecordFile) continue;
             if (auto opened = tally.open(file.substr(0, slash))) path = std::move(opened).value();
         }
-        tell(fmt::format(R"({{"began":{{"pid":{},"name":{},"tally":{}}}}})", pid,
-                         json_text(program_invocation_short_name), json_text(path)));
+        tell(fmt::format(R"({{"began":{{"pid":{},"name":{},{}}}}})", pid, json_text(program_invocation_short_name),
+                         path_member("tally", path)));
     });
 }
 
 void RunRecord::tell_area(int pid, const std::string& directory) const noexcept {
     if (files_.empty()) return;
-    (void)attempt([&] { tell(fmt::format(R"({{"area":{{"pid":{},"directory":{}}}}})", pid, json_text(directory))); });
+    (void)attempt([&] {
+        tell(fmt::format(R"({{"area":{{"pid":{},{}}}}})", pid, path_member("directory", directory)));
+    });
 }
 
 }   // namespace forebay::area

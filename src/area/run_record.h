@@ -3,7 +3,8 @@
 // and that program's children, and no other process of the node.
 // The variable FOREBAY_RUN names the files, one for each enclosing `forebay run`, outermost first, separated by colons.
 // Each line is JSON: {"began":{"pid":1,"name":"python3","tally":"..."}} (area/run_tally.h),
-// {"area":{"pid":1,"directory":"..."}}, and those of docs/statistics.md. Each run makes a folder for its file, and
+// {"area":{"pid":1,"directory":"..."}}, and those of docs/statistics.md. A path that is not UTF-8 has its bytes as
+// hexadecimal digits in a second member, "tally_bytes" or "directory_bytes". Each run makes a folder for its file, and
 // holds the lock kAliveFile in it while it lives. Thread-safe. Best effort: a failure here never fails the program.
 // Blocks on file I/O only.
 #pragma once

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/duration.h"
+#include "cli/file_view.h"
 #include "cli/recover_view.h"
 #include "cli/staging_areas.h"
 #include "io/claim.h"
@@ -72,27 +75,57 @@ class Draining {
           deadline_(Clock::now() + std::chrono::nanoseconds(request.timeout_ns.value_or(0))) {}
 
     int operator()() {
-        if (const Status waited = await_living(); !waited) return complain_of_drain(waited.message(), kExitUnknown);
-        const auto report = bring_home();
-        if (!report) return complain_of_drain(report.status().message(), exit_status_of_look(report.status()));
-        const auto left = pending();
-        if (!left) return complain_of_drain(left.status().message(), kExitUnknown);
+        recover::Report report;
+        Result<std::vector<std::string>> left = std::vector<std::string>();
+        for (;;) {
+            if (const Status waited = await_living(); !waited) return complain_of_drain(waited.message(), kExitUnknown);
+            const std::set<std::string> dead_before = dead_;
+            auto more = bring_home();
+            if (!more) return complain_of_drain(more.status().message(), exit_status_of_look(more.status()));
+            keep_settled(report);
+            append(report, std::move(more).value());
+            left = pending();
+            if (!left) return complain_of_drain(left.status().message(), kExitUnknown);
+            // The recovery looked at the logs before these processes died. Each round needs another death.
+            std::vector<std::string> died;
+            std::set_difference(dead_.begin(), dead_.end(), dead_before.begin(), dead_before.end(),
+                                std::back_inserter(died));
+            if (died.empty()) break;
+            if (endless() || Clock::now() < deadline_) continue;
+            for (const std::string& directory : died)
+                left.value().push_back(directory + ": its process died meanwhile, and has staged bytes in it");
+            break;
+        }
         for (const std::string& line : left.value()) complain_of_drain(line, kExitProblem);
         for (const std::string& line : of_other_jobs_) complain_of_drain("of another job: " + line, kExitFine);
-        print_report(where_, report.value(), false, request_.json);
+        print_report(where_, report, false, request_.json);
         for (const std::string& line : skipped_) complain_of_drain("not read: " + line, kExitUnknown);
-        const int found = exit_status(left.value().empty() && report.value().all_well(), where_.unseen);
+        const int found = exit_status(left.value().empty() && report.all_well(), where_.unseen);
         return found == kExitFine && !skipped_.empty() ? kExitUnknown : found;
     }
 
   private:
     [[nodiscard]] bool endless() const noexcept { return !request_.timeout_ns; }
 
-    // One line for each file with outstanding bytes of living processes of this job.
+    // The next round of recovery reports all other things anew.
+    static void keep_settled(recover::Report& report) {
+        using recover::Outcome;
+        std::erase_if(report.files, [](const recover::FileReport& file) {
+            return file.outcome == Outcome::kRefused || file.outcome == Outcome::kWaiting ||
+                   file.outcome == Outcome::kFailed;
+        });
+        report.refused.clear();
+        report.living.clear();
+        report.owners = 0;
+    }
+
+    // One line for each file with outstanding bytes of living processes of this job. Also notes the dead ones with
+    // logs.
     [[nodiscard]] Result<std::vector<std::string>> pending() {
         std::vector<std::string> lines;
         skipped_.clear();
         of_other_jobs_.clear();
+        dead_.clear();
         for (const UserAreas& user : where_.users) {
             const auto acting = ActingAs::user(user.user);
             if (!acting) return acting.status();
@@ -100,6 +133,7 @@ class Draining {
                 const ledger::LedgerScan scan = ledger::scan_ledgers(*area);
                 for (const ledger::ProcessView& process : scan.processes)
                     if (process.alive) note(process, is_ours(process) ? lines : of_other_jobs_);
+                    else if (!is_empty(process)) dead_.insert(process.directory);
                 skipped_.insert(skipped_.end(), scan.skipped.begin(), scan.skipped.end());
             }
         }
@@ -169,6 +203,7 @@ class Draining {
     const std::string job_ = own_job();
     // From the last call of `pending`: unreadable ledgers, and outstanding files of other jobs.
     std::vector<std::string> skipped_, of_other_jobs_;
+    std::set<std::string> dead_;   // directories of dead processes with logs
 };
 
 // Recovers the files of one area. `with_others` is the patience with processes that lock a file. Bytes that are not

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "ledger/drain_state.h"
+
 namespace forebay::cli {
 
 namespace {
@@ -35,11 +37,11 @@ void find_drainers(FileView& file) {
 FileState file_state_of(const FileView& file) {
     const bool alive = std::any_of(file.members.begin(), file.members.end(),
                                    [](const FileMember& member) { return member.process->alive; });
-    if (alive) return file.sum.error != 0 && file.pending > 0 ? FileState::kFailing : FileState::kAtWork;
+    if (alive) return file.sum.error != 0 && file.outstanding ? FileState::kFailing : FileState::kAtWork;
     // A log without an entry in the ledger may hold any bytes.
     const bool counted = std::any_of(file.members.begin(), file.members.end(),
                                      [](const FileMember& member) { return member.counters != nullptr; });
-    return counted && file.pending == 0 ? FileState::kDrained : FileState::kLeftBehind;
+    return counted && !file.outstanding ? FileState::kDrained : FileState::kLeftBehind;
 }
 
 }   // namespace
@@ -88,6 +90,7 @@ std::vector<FileView> files_of(const ledger::LedgerScan& scan) {
             continue;
         file.pending = file.sum.pending;
         find_drainers(file);
+        file.outstanding = file.pending > 0 || ledger::is_outstanding(file.sum);
         file.state = file_state_of(file);
         result.push_back(std::move(file));
     }
@@ -99,7 +102,7 @@ std::vector<FileView> files_of(const ledger::LedgerScan& scan) {
 bool is_empty(const ledger::ProcessView& process) noexcept {
     return !process.alive && process.logged.empty() &&
            std::none_of(process.files.begin(), process.files.end(),
-                        [](const ledger::FileCounters& file) { return file.pending > 0; });
+                        [](const ledger::FileCounters& file) { return ledger::is_outstanding(file); });
 }
 
 void add(ledger::FileCounters& sum, const ledger::FileCounters& from) {

@@ -29,6 +29,7 @@ struct FileView {
     std::vector<FileMember> members;
     ledger::FileCounters sum;    // over all members; opened_ns and oldest_ns are the minimum, error is the first one
     std::uint64_t pending = 0;   // includes bytes that the drainer has not counted yet
+    bool outstanding = false;    // some bytes are pending, or the size is not set yet
     FileState state = FileState::kAtWork;
 
     // The part of the staged bytes that needs no more draining, 0 to 1.

@@ -20,13 +20,15 @@ namespace forebay::cli {
 namespace {
 
 // Processes of the program that died before they closed all files. Their counters are only in their ledgers.
-std::vector<ledger::ProcessView> left_behind(const Statistics& statistics) {
+std::vector<ledger::ProcessView> left_behind(Statistics& statistics) {
     std::vector<ledger::ProcessView> result;
-    for (const std::string& path : statistics.directories) {
-        const auto directory = io::open_posix_directory(path);
-        if (!directory) continue;   // a clean end removes the directory
-        auto view = ledger::read_ledger(*directory.value());
+    for (ProcessDirectory& one : statistics.directories) {
+        const auto directory = io::open_posix_directory(one.path);
+        auto view = directory ? ledger::read_ledger(*directory.value())
+                              : Result<ledger::ProcessView>(directory.status());
         if (view && !view.value().alive) result.push_back(std::move(view).value());
+        // A clean end removes the directory.
+        if (!view && view.status().code() != Code::kNotFound) one.unread = view.status().message();
     }
     return result;
 }
@@ -41,7 +43,8 @@ void tell_of_ended(const std::string& stats, const Statistics& statistics) {
 int exit_status_of(const RunSummary& summary) {
     if (summary.end.signal != 0) return kExitSignal + summary.end.signal;
     if (summary.end.exit_status != 0) return summary.end.exit_status;
-    return not_drained(summary).empty() ? kExitFine : kExitNotDrained;
+    if (!not_drained(summary).empty()) return kExitNotDrained;
+    return knows_all_logs(summary) ? kExitFine : kExitUnknown;
 }
 
 }   // namespace
@@ -96,6 +99,7 @@ Result<RunSummary> run_staged(const PreparedRun& prepared, const std::vector<std
         add_tallies(summary.statistics, summary.left_behind);
         tell_of_ended(options_with(prepared.variables).options.stats, summary.statistics);
         summary.remarks = witness.remarks(program, !summary.statistics.begun.empty());
+        summary.unknown = folder.is_whole().message();
     } else {
         summary.unknown = statistics.status().message();
     }

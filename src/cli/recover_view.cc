@@ -9,6 +9,7 @@
 
 #include "base/options.h"
 #include "cli/shown.h"
+#include "io/path.h"
 
 namespace forebay::cli {
 
@@ -59,8 +60,9 @@ std::vector<recover::Wanted> wanted(const Survey& asked) {
 
 std::string unknown_file(const Survey& asked, const recover::Report& report) {
     for (const std::string& path : asked.missing)
-        if (std::none_of(report.files.begin(), report.files.end(),
-                         [&](const FileReport& file) { return file.path == path || file.logged_path == path; }))
+        if (std::none_of(report.files.begin(), report.files.end(), [&](const FileReport& file) {
+                return io::same_place(file.path, path) || io::same_place(file.logged_path, path);
+            }))
             return path;
     return {};
 }

@@ -82,9 +82,9 @@ int run_program(const RunRequest& request) {
     if (!request.json_path.empty() && !write_json(request.json_path, as_json(summary)) &&
         summary.exit_status == kExitFine)
         summary.exit_status = kExitProblem;
-    // Lost bytes are reported even with --quiet.
+    // Lost bytes, and unknown ones, are reported even with --quiet.
     std::string text;
-    if (!request.quiet || !not_drained(summary).empty()) text = as_text(summary);
+    if (!request.quiet || !not_drained(summary).empty() || !knows_all_logs(summary)) text = as_text(summary);
     if (!request.quiet && reported) text += fmt::format("forebay: report: {}\n", page_of_report(request.report));
     (void)std::fputs(text.c_str(), stderr);   // the exit status stays the program's, even if this fails
     return summary.exit_status;
@@ -94,10 +94,13 @@ int run_program(const RunRequest& request) {
 
 void add_run(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("run", "Run a program with forebay: forebay run -- PROGRAM ARGUMENTS");
-    command->footer(exit_statuses({{"0", "the program returned 0, and all staged bytes are in the files"},
+    command->footer(exit_statuses({{"0",
+                                    "the program returned 0, and all staged bytes are in the files; with close=linger "
+                                    "another process may still drain them"},
                                    {"N", "the program's own exit status"},
                                    {"128+N", "signal N ended the program"},
                                    {"74", "the program returned 0, but some staged bytes are not in their file"},
+                                   {"3", "the program returned 0, but some logs are unknown, for the reason given"},
                                    {"1", "--compare: the results differ, or the program wrote outside of its copy"},
                                    {"2", "the command line or an option is wrong"},
                                    {"126", "the program cannot be executed"},
@@ -111,7 +114,8 @@ void add_run(CLI::App& app, int& exit_status) {
     add_nls_option(*command, request->settings);
     command->get_option("--nls")->check(
         [](const std::string& folder) { return check_named_area({"nls=" + folder}).message(); }, "");
-    command->add_flag("-q,--quiet", request->quiet, "No summary, unless staged bytes are not in their file");
+    command->add_flag("-q,--quiet", request->quiet,
+                      "No summary, unless staged bytes are not, or may not be, in their file");
     command->add_option("--json", request->json_path, "Write the summary to this file as JSON; - is standard output")
         ->type_name("FILE");
     CLI::Option* report = command->add_option(

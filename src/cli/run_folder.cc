@@ -21,8 +21,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "forebay-run-";
+constexpr std::string_view kRandom = "XXXXXX";   // mkdtemp replaces it
 // A younger empty folder is in the making, unless its process died meanwhile.
 constexpr std::time_t kMakingSecondsMax = 600;
+
+// With the boot's number, because a lock tells nothing of processes under another kernel.
+Result<std::string> prefix_of_names() {
+    const auto self = area::identify_this_process();
+    if (!self) return self.status();
+    return fmt::format("{}{}-", kPrefix, area::to_text(self.value().boot_id));
+}
 
 bool is_of_dead_run(const std::string& path) {
     struct stat facts{};
@@ -39,10 +47,13 @@ bool is_of_dead_run(const std::string& path) {
 }
 
 void remove_dead_runs(const std::string& temporary) {
+    const auto prefix = prefix_of_names();
+    if (!prefix) return;
     std::error_code error, ignored;
     for (fs::directory_iterator entry(temporary, error), end; !error && entry != end; entry.increment(error)) {
-        const std::string path = entry->path().string();
-        if (entry->path().filename().string().starts_with(kPrefix) && is_of_dead_run(path))
+        const std::string path = entry->path().string(), name = entry->path().filename().string();
+        if (name.size() == prefix.value().size() + kRandom.size() && name.starts_with(prefix.value()) &&
+            is_of_dead_run(path))
             fs::remove_all(path, ignored);
     }
 }
@@ -57,15 +68,18 @@ RunFolder::RunFolder(Variables& variables) {
     const std::string temporary = usable ? folder : "/tmp";
     remove_dead_runs(temporary);
     why_not_ = make(temporary);
+    if (!why_not_ && path_.empty() && temporary != "/tmp") why_not_ = make("/tmp");
     if (!why_not_) return;
-    const std::string record = path_ + "/" + area::kRunRecordFile;
+    const std::string record = record_path();
     const char* outer = std::getenv(area::kRunVariable);
     variables[area::kRunVariable] = outer != nullptr && *outer != '\0' ? fmt::format("{}:{}", outer, record) : record;
     if (options_with(variables).options.stats.empty()) variables[option_variable("stats")] = record;
 }
 
 Status RunFolder::make(const std::string& temporary) {
-    std::string name = fmt::format("{}/{}XXXXXX", temporary, kPrefix);
+    const auto prefix = prefix_of_names();
+    if (!prefix) return prefix.status();
+    std::string name = fmt::format("{}/{}{}", temporary, prefix.value(), kRandom);
     if (::mkdtemp(name.data()) == nullptr) return Status::from_errno(errno, "create " + name);
     path_ = name;
     auto directory = io::open_posix_directory(path_);
@@ -74,8 +88,12 @@ Status RunFolder::make(const std::string& temporary) {
     auto alive = directory.value()->hold(std::string(area::kAliveFile));
     if (alive) alive_ = std::move(alive).value();
     else (void)directory.value()->remove_file(std::string(area::kAliveFile));
-    return directory.value()->open_file(area::kRunRecordFile, io::OpenMode::kCreateNew).status();
+    auto record = directory.value()->open_file(area::kRunRecordFile, io::OpenMode::kCreateNew);
+    if (record) record_ = std::move(record).value();
+    return record.status();
 }
+
+std::string RunFolder::record_path() const { return path_ + "/" + area::kRunRecordFile; }
 
 RunFolder::~RunFolder() {
     std::error_code ignored;
@@ -84,7 +102,14 @@ RunFolder::~RunFolder() {
 
 Result<Statistics> RunFolder::read() const {
     if (!why_not_) return why_not_;
-    return read_statistics(path_ + "/" + area::kRunRecordFile, 0);
+    return read_statistics(*record_);
+}
+
+Status RunFolder::is_whole() const {
+    const auto made = record_->identity(), there = io::identify(record_path());
+    if (!made) return made.status();
+    if (there && there.value() == made.value()) return Status::ok();
+    return {Code::kNotFound, "the program removed " + record_path()};
 }
 
 }   // namespace forebay::cli

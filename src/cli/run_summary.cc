@@ -95,9 +95,18 @@ std::size_t process_count(const RunSummary& summary) {
     return pids.size();
 }
 
+bool knows_all_logs(const RunSummary& summary) {
+    return summary.unknown.empty() &&
+           std::ranges::all_of(summary.statistics.directories,
+                               [](const ProcessDirectory& one) { return one.unread.empty(); });
+}
+
 std::vector<std::string> gaps(const RunSummary& summary) {
     std::vector<std::string> gaps;
     if (!summary.unknown.empty()) gaps.push_back("the files of forebay are unknown: " + summary.unknown);
+    for (const ProcessDirectory& one : summary.statistics.directories)
+        if (!one.unread.empty())
+            gaps.push_back(fmt::format("the log of process {} is unknown: {}", one.pid, one.unread));
     for (const std::string& process : summary.statistics.without_figures) gaps.push_back("no figures of " + process);
     for (const ProcessStatistics& process : summary.statistics.processes)
         if (process.runs)

@@ -26,6 +26,9 @@ struct RunSummary {
     int exit_status = 0;                            // of `forebay run` itself
 };
 
+// False if the log of a process may have bytes that the summary does not tell.
+[[nodiscard]] bool knows_all_logs(const RunSummary& summary);
+
 // The last known counters of each file and opening: from the statistics, or from the ledger of a dead process.
 [[nodiscard]] std::vector<ledger::FileCounters> all_files(const RunSummary& summary);
 // Returns sums over all files; `path` is empty.

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
 #include <utility>
 
 #include "area/process.h"
@@ -27,6 +27,18 @@ std::uint64_t number(const json& object, const char* key) {
 std::string text(const json& object, const char* key) {
     const auto found = object.find(key);
     return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// A path that is not UTF-8 has its bytes as hexadecimal digits (area/run_record.h).
+std::string path_text(const json& object, const std::string& key) {
+    const std::string digits = text(object, (key + "_bytes").c_str());
+    std::string path;
+    for (std::size_t at = 0; at + 1 < digits.size(); at += 2) {
+        unsigned char byte = 0;
+        (void)std::from_chars(digits.data() + at, digits.data() + at + 2, byte, 16);
+        path += static_cast<char>(byte);
+    }
+    return path.empty() ? text(object, key.c_str()) : path;
 }
 
 ledger::FileCounters file_of(const json& object) {
@@ -160,9 +172,9 @@ void read_statistics_line(const std::string& line, Statistics& statistics) {
         return;
     }
     if (const auto began = parsed.find("began"); began != parsed.end() && began->is_object())
-        statistics.begun.push_back({number(*began, "pid"), text(*began, "name"), text(*began, "tally")});
+        statistics.begun.push_back({number(*began, "pid"), text(*began, "name"), path_text(*began, "tally")});
     if (const auto area = parsed.find("area"); area != parsed.end() && area->is_object())
-        statistics.directories.push_back(area->value("directory", ""));
+        statistics.directories.push_back({number(*area, "pid"), path_text(*area, "directory")});
     if (const auto file = parsed.find("file"); file != parsed.end() && file->is_object())
         statistics.files.push_back(file_of(*file));
     if (const auto process = parsed.find("process"); process != parsed.end() && process->is_object())
@@ -172,16 +184,17 @@ void read_statistics_line(const std::string& line, Statistics& statistics) {
             add(statistics.reads[path->get<std::string>()], cache_of(*read));
 }
 
-Result<Statistics> read_statistics(const std::string& path, std::uint64_t offset) {
+Result<Statistics> read_statistics(io::File& record) {
+    const auto size = record.size();
+    if (!size) return size.status();
+    std::string text(size.value(), '\0');
+    const auto read = record.read_at(0, std::as_writable_bytes(std::span(text)));
+    if (!read) return read.status();
+    text.resize(read.value());
     Statistics statistics;
-    std::error_code error;
-    if (!std::filesystem::exists(path, error) && !error) return statistics;
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return Status::from_errno(errno, "open the statistics " + path);
-    file.seekg(static_cast<std::streamoff>(offset));
-    for (std::string line; std::getline(file, line);)
+    std::istringstream lines(std::move(text));
+    for (std::string line; std::getline(lines, line);)
         if (!line.empty()) read_statistics_line(line, statistics);
-    if (file.bad()) return Status::from_errno(EIO, "read the statistics " + path);
     return statistics;
 }
 
@@ -217,7 +230,10 @@ void add_tallies(Statistics& statistics, const std::vector<ledger::ProcessView>&
         processes.push_back(process_of(tally.value(), own == told.end() ? nullptr : &*own));
         processes.back().name = begun.name;
         if (processes.back().ended_itself || processes.back().runs) continue;
-        if (tally.value().files_written > 0 && std::ranges::none_of(left_behind, is_it))
+        const bool unread = std::ranges::any_of(statistics.directories, [&](const ProcessDirectory& one) {
+            return one.pid == begun.pid && !one.unread.empty();
+        });
+        if (tally.value().files_written > 0 && !unread && std::ranges::none_of(left_behind, is_it))
             statistics.without_figures.push_back(
                 fmt::format("{}: it was killed with {} open for writing, and its log is gone", who,
                             tally.value().files_written == 1 ? "a file" : "files"));

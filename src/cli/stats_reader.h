@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "io/file.h"
 #include "ledger/ledger.h"
 
 namespace forebay::cli {
@@ -34,9 +35,15 @@ struct BegunProcess {
     std::string name, tally;   // `tally`: path of its tally (area/run_tally.h), empty if it has none
 };
 
+// On the staging area. `unread`: why it cannot be read; empty if it was read, or is gone.
+struct ProcessDirectory {
+    std::uint64_t pid = 0;
+    std::string path, unread{};
+};
+
 struct Statistics {
     std::vector<BegunProcess> begun;                // processes that opened a file, or tried to
-    std::vector<std::string> directories;           // directories of staging processes, in order of creation
+    std::vector<ProcessDirectory> directories;      // of staging processes, in order of creation
     std::vector<ledger::FileCounters> files;        // one per close
     std::vector<ProcessStatistics> processes;       // one per process with known figures
     std::vector<std::string> without_figures;       // processes with missing figures, and the reason
@@ -49,8 +56,8 @@ void add(CacheStatistics& sum, const CacheStatistics& more);
 // Parses one line of JSON into `statistics`. Ignores lines of an unknown kind.
 void read_statistics_line(const std::string& line, Statistics& statistics);
 
-// Reads the lines of `path` from byte `offset` on. A missing file gives no lines.
-[[nodiscard]] Result<Statistics> read_statistics(const std::string& path, std::uint64_t offset);
+// Reads all lines of a run record.
+[[nodiscard]] Result<Statistics> read_statistics(io::File& record);
 
 // Returns the line for a process that could not write its own: docs/statistics.md.
 [[nodiscard]] std::string line_of_ended(const ProcessStatistics& process);

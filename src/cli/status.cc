@@ -21,11 +21,13 @@
 #include "cli/acting_as.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/exit_status.h"
 #include "cli/launch.h"
 #include "cli/read_caches.h"
 #include "cli/staging_areas.h"
 #include "cli/status_metrics.h"
 #include "cli/status_view.h"
+#include "io/path.h"
 
 namespace forebay::cli {
 
@@ -68,7 +70,8 @@ void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
     const auto is_asked = [&](std::uint64_t device, std::uint64_t inode, const std::string& path) {
         return std::any_of(asked.files.begin(), asked.files.end(),
                            [&](const recover::Wanted& file) { return file.identity == io::Identity{device, inode}; }) ||
-               std::find(asked.missing.begin(), asked.missing.end(), path) != asked.missing.end();
+               std::any_of(asked.missing.begin(), asked.missing.end(),
+                           [&](const std::string& missing) { return io::same_place(missing, path); });
     };
     for (ledger::ProcessView& process : scan.processes) {
         std::erase_if(process.files,
@@ -82,7 +85,7 @@ void keep_asked(const Survey& asked, ledger::LedgerScan& scan) {
 
 // A log may know a file that does not exist.
 bool is_known(const ledger::LedgerScan& scan, const std::string& path) {
-    const auto names = [&](const auto& file) { return file.path == path; };
+    const auto names = [&](const auto& file) { return io::same_place(file.path, path); };
     return std::any_of(scan.processes.begin(), scan.processes.end(), [&](const ledger::ProcessView& process) {
         return std::any_of(process.files.begin(), process.files.end(), names) ||
                std::any_of(process.logged.begin(), process.logged.end(), names);
@@ -227,9 +230,10 @@ void add_status(CLI::App& app, int& exit_status) {
             return;
         }
         const auto shown = show(*request, nullptr, false);
-        exit_status = !shown           ? cli::exit_status(shown.status())
-                      : request->check ? check(shown.value())
-                                       : cli::exit_status(true, shown.value().unseen);
+        exit_status = !shown                    ? cli::exit_status(shown.status())
+                      : request->check          ? check(shown.value())
+                      : has_gaps(shown.value()) ? kExitUnknown
+                                                : kExitFine;
     });
 }
 

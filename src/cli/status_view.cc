@@ -119,6 +119,7 @@ void append_counters(std::string& text, const FileView& file, const Sample& now,
     if (sum.guarantee_given_up > 0)
         fmt::format_to(out, "    {} drained before their commit for lack of room\n",
                        format_size(sum.guarantee_given_up));
+    if (file.outstanding && file.pending == 0) text += "    its size is not set yet\n";
     if (sum.error != 0) fmt::format_to(out, "    ERROR: {}\n", ledger::error_text(sum.error));
 }
 
@@ -281,9 +282,7 @@ std::string status_as_text(const Sample& now, const Sample* before, const Screen
     std::string rest;
     if (processes.empty()) {
         files.clear();
-        rest = fmt::format("{} {}.\n",
-                           now.unseen.empty() && now.scan.skipped.empty() ? "No process has logs in"
-                                                                          : "No logs were found in",
+        rest = fmt::format("{} {}.\n", has_gaps(now) ? "No logs were found in" : "No process has logs in",
                            fmt::join(now.areas, ", "));
     }
     for (const CacheView& cache : now.caches)
@@ -295,6 +294,8 @@ std::string status_as_text(const Sample& now, const Sample* before, const Screen
     return fitted(total, files, processes, rest, screen);
 }
 
+bool has_gaps(const Sample& now) { return !now.unseen.empty() || !now.scan.skipped.empty(); }
+
 int check(const Sample& now) {
     const std::vector<FileView> files = files_of(now.scan);
     const auto any = [&](const auto& is) { return std::any_of(files.begin(), files.end(), is); };
@@ -302,9 +303,9 @@ int check(const Sample& now) {
             return file.state == FileState::kLeftBehind || file.state == FileState::kFailing;
         }))
         return kExitProblem;
-    if (!now.unseen.empty() || !now.scan.skipped.empty()) return kExitUnknown;
+    if (has_gaps(now)) return kExitUnknown;
     const bool at_work = any([](const FileView& file) {
-        return file.pending > 0 || std::any_of(file.members.begin(), file.members.end(), [](const FileMember& member) {
+        return file.outstanding || std::any_of(file.members.begin(), file.members.end(), [](const FileMember& member) {
                    return member.process->alive && member.counters == nullptr;
                });
     });

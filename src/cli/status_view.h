@@ -35,6 +35,8 @@ struct Screen {
 // `before` is the previous sample, or null.
 [[nodiscard]] std::string status_as_text(const Sample& now, const Sample* before, const Screen& screen);
 [[nodiscard]] nlohmann::ordered_json status_as_json(const std::string& nls, const Sample& now, const Sample* before);
+// True if logs may be in places that could not be read.
+[[nodiscard]] bool has_gaps(const Sample& now);
 // `status --check`. 1: a dead process left bytes, or bytes cannot be written. 3: unknown. 4: the drain goes on. Else 0.
 [[nodiscard]] int check(const Sample& now);
 

@@ -12,6 +12,7 @@
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/staging_areas.h"
+#include "io/path.h"
 
 namespace forebay::cli {
 
@@ -103,7 +104,7 @@ ordered_json verified_as_json(const std::vector<recover::VerifiedDirectory>& dir
 
 // A log may know a file that does not exist.
 bool is_known_to_verify(const std::vector<recover::VerifiedDirectory>& directories, const std::string& path) {
-    const auto names = [&](const auto& one) { return one.path == path; };
+    const auto names = [&](const auto& one) { return io::same_place(one.path, path); };
     return std::any_of(directories.begin(), directories.end(), [&](const recover::VerifiedDirectory& directory) {
         return !directory.refused || std::ranges::any_of(directory.logs, names) ||
                std::ranges::any_of(directory.journals, names) || std::ranges::any_of(directory.open_files, names);
@@ -117,7 +118,8 @@ bool concerns(const Survey& asked, const recover::VerifiedDirectory& directory) 
     const auto named = [&](const io::Identity& identity, const std::string& path) {
         return std::any_of(asked.files.begin(), asked.files.end(),
                            [&](const recover::Wanted& file) { return file.identity == identity; }) ||
-               std::find(asked.missing.begin(), asked.missing.end(), path) != asked.missing.end();
+               std::any_of(asked.missing.begin(), asked.missing.end(),
+                           [&](const std::string& missing) { return io::same_place(missing, path); });
     };
     return !directory.refused || std::any_of(directory.logs.begin(), directory.logs.end(), [&](const auto& log) {
         return named(log.identity, log.path);

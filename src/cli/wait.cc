@@ -251,22 +251,34 @@ class Look {
     std::uint64_t bytes_ = 0;
 };
 
+// Syncs the folder that has the file's name. Without the right to read it, syncs the whole file system instead.
+Status sync_folder_of(const std::string& path, int file) {
+    std::error_code error;
+    const auto real = std::filesystem::canonical(path, error);   // the name may be a link in another folder
+    if (error) return Status::from_errno(error.value(), "find the folder of " + path);
+    const std::string folder = real.parent_path().string();
+    const int descriptor = io::open_patiently(folder, O_RDONLY | O_DIRECTORY);
+    if (descriptor < 0 && errno == EACCES)
+        return ::syncfs(file) == 0 ? Status::ok() : Status::from_errno(errno, "sync the file system of " + path);
+    if (descriptor < 0) return Status::from_errno(errno, "open " + folder);
+    const bool synced = ::fsync(descriptor) == 0 || errno == EINVAL;
+    const Status outcome = synced ? Status::ok() : Status::from_errno(errno, "sync " + folder);
+    ::close(descriptor);
+    return outcome;
+}
+
 Status make_durable(const recover::Wanted& file) {
-    const auto sync = [](const std::string& path, int flags, const io::Identity* expected) -> Status {
-        const int descriptor = io::open_patiently(path, O_RDONLY | flags);
-        if (descriptor < 0) return Status::from_errno(errno, "open " + path);
-        Status outcome;
-        const auto identity = io::identify(descriptor, path);
-        if (!identity) outcome = identity.status();
-        else if (expected != nullptr && identity.value() != *expected)
-            outcome = {Code::kNotFound, path + ": another file took its place during the wait"};
-        else if (::fsync(descriptor) != 0 && (expected != nullptr || errno != EINVAL))
-            outcome = Status::from_errno(errno, "sync " + path);
-        ::close(descriptor);
-        return outcome;
-    };
-    FOREBAY_TRY(sync(file.path, 0, &file.identity));
-    return sync(std::filesystem::path(file.path).parent_path().string(), O_DIRECTORY, nullptr);
+    const int descriptor = io::open_patiently(file.path, O_RDONLY);
+    if (descriptor < 0) return Status::from_errno(errno, "open " + file.path);
+    Status outcome;
+    const auto identity = io::identify(descriptor, file.path);
+    if (!identity) outcome = identity.status();
+    else if (identity.value() != file.identity)
+        outcome = {Code::kNotFound, file.path + ": another file took its place during the wait"};
+    else if (::fsync(descriptor) != 0) outcome = Status::from_errno(errno, "sync " + file.path);
+    if (outcome) outcome = sync_folder_of(file.path, descriptor);
+    ::close(descriptor);
+    return outcome;
 }
 
 std::vector<Pending> of_kind(const std::vector<Pending>& pending, Pending::Kind kind) {

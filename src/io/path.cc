@@ -136,6 +136,17 @@ std::optional<std::string> existing_folder(std::string folder) {
 
 }   // namespace
 
+bool same_place(const std::string& one, const std::string& other) {
+    if (one == other) return true;
+    const std::filesystem::path first = one, second = other;
+    if (first.filename() != second.filename()) return false;
+    // A folder that does not exist may end with a slash here; with the name behind it that makes no difference.
+    std::error_code error;
+    const auto place = std::filesystem::weakly_canonical(first.parent_path(), error) / first.filename();
+    return !error && place == std::filesystem::weakly_canonical(second.parent_path(), error) / second.filename() &&
+           !error;
+}
+
 std::string find_file(const std::string& path, const Identity& identity, std::size_t names_max) {
     if (!path.starts_with('/')) return {};
     auto folder = existing_folder(path.substr(0, path.rfind('/')));

@@ -13,6 +13,10 @@ namespace forebay::io {
 // Works like complete_path, but returns the name unchanged if the result is too long for the system.
 [[nodiscard]] std::string usable_path(const std::string& name);
 
+// Returns true if two absolute paths have one last name, and their folders are one as far as these exist now. So links,
+// `.` and `..` in them do not matter. The files may be missing. Blocks on the folders' file systems.
+[[nodiscard]] bool same_place(const std::string& one, const std::string& other);
+
 // Searches for a file by its identity, whatever its name is now, and returns its path. Begins in the folder of `path`
 // and below, and goes on below the folders above, up to the root of its file system. For a renamed folder, the search
 // begins at its first ancestor that exists. It resolves symbolic links in that folder's path, and follows no others. It

@@ -1,5 +1,8 @@
 #include "recover/claim.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "recover/cleanup.h"
@@ -36,6 +39,23 @@ Result<std::vector<std::unique_ptr<io::Lock>>> lock_for_listing(const Claim& cla
     return lock_all(areas, patience);
 }
 
+// The claim did not read the log of a process that lived or was not there. The later listing has a dead process.
+std::vector<DirectoryReport> died_since(const Inventory& seen, const Inventory& now) {
+    std::vector<DirectoryReport> died;
+    for (const auto& one : now.directories) {
+        if (one->alive || !one->holds_logs()) continue;
+        const std::string path = one->path();
+        const bool was_dead = std::any_of(seen.directories.begin(), seen.directories.end(),
+                                          [&](const auto& before) { return !before->alive && before->path() == path; });
+        if (!was_dead)
+            died.push_back(
+                {path,
+                 {Code::kUnavailable,
+                  fmt::format("process {} died meanwhile; run the command again for its files", one->process.pid)}});
+    }
+    return died;
+}
+
 }   // namespace
 
 Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Identity>& named,
@@ -64,23 +84,25 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
     }
 }
 
-void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory::Patience patience, bool dry_run,
-             const IsAlive& is_alive, const area::BootId& boot_id, Report& report) {
+std::vector<DirectoryReport> tidy_up(std::span<io::Directory* const> areas, Claim& claim,
+                                     io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive,
+                                     const area::BootId& boot_id, Report& report) {
     Inventory& seen = claim.inventory;
     if (dry_run) {
         tell_of_directories(seen, report);
         remove_directories(seen, true, report);
-        return;
+        return {};
     }
     const auto tidying = lock_for_listing(claim, areas, patience);
     auto now = tidying ? take_inventory(areas, is_alive, boot_id) : Result<Inventory>(tidying.status());
     if (!now) {
         tell_of_directories(seen, report);
-        return;
+        return {};
     }
     tell_of_directories(now.value(), report);
     remove_directories(now.value(), false, report);
     for (io::Directory* const area : areas) remove_dead_file_locks(*area);
+    return died_since(seen, now.value());
 }
 
 }   // namespace forebay::recover

@@ -36,7 +36,9 @@ struct Claim {
                                   const area::BootId& boot_id);
 
 // Reports the directories in the areas now. Removes empty ones of the dead, unless another recovery holds the areas.
-void tidy_up(std::span<io::Directory* const> areas, Claim& claim, io::Directory::Patience patience, bool dry_run,
-             const IsAlive& is_alive, const area::BootId& boot_id, Report& report);
+// Returns the directories with logs of processes that died after the claim, which did not read these logs.
+std::vector<DirectoryReport> tidy_up(std::span<io::Directory* const> areas, Claim& claim,
+                                     io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive,
+                                     const area::BootId& boot_id, Report& report);
 
 }   // namespace forebay::recover

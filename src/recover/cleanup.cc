@@ -117,10 +117,7 @@ void tell_of_directories(const Inventory& inventory, Report& report) {
 void remove_directories(Inventory& inventory, bool dry_run, Report& report) {
     for (const auto& directory : inventory.directories) {
         if (!directory->refused || !directory->unnamed || directory->alive) continue;
-        const bool empty = std::all_of(directory->logs.begin(), directory->logs.end(), [](const log::ScannedLog& log) {
-            return log.segments.empty() || log.target.path.empty();
-        });
-        if (!empty || !directory->journals.empty()) continue;
+        if (directory->holds_logs()) continue;
         // The board gives meaning to logs in other directories while they exist.
         const bool wanted = std::any_of(
             inventory.sessions.begin(), inventory.sessions.end(), [&](const Session& session) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/path.h"
 #include "recover/claim.h"
 #include "recover/cleanup.h"
 #include "recover/in_use.h"
@@ -48,14 +49,17 @@ class Discarding {
                 report_.files.push_back(discard_team(inventory, team, request_, outside_,
                                                      busy.contains(team.identity) ? busy.at(team.identity)
                                                                                   : Status::ok()));
-        for (const Session& session : inventory.sessions)
-            if (!of_team(inventory, session) && is_named(session))
-                report_.files.push_back(discard_session(claimed.value(), session));
+            else if (names_place(team.path)) report_.files.push_back(replaced(introduce(team)));
+        for (const Session& session : inventory.sessions) {
+            if (of_team(inventory, session)) continue;
+            if (is_named(session)) report_.files.push_back(discard_session(claimed.value(), session));
+            else if (names_place(session.path)) report_.files.push_back(replaced(recover::introduce(session)));
+        }
         remove_unreadable(inventory);
         Report users = report_;
         tell_of_living(inventory, users);
-        tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, outside_.boot_id,
-                report_);
+        (void)tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, outside_.boot_id,
+                      report_);
         users.refused.insert(users.refused.end(), report_.refused.begin(), report_.refused.end());
         users.removed = std::move(report_.removed);
         return users;
@@ -65,7 +69,28 @@ class Discarding {
     bool names_file(const io::Identity& identity, const std::string& path) const {
         return std::any_of(request_.files.begin(), request_.files.end(),
                            [&](const Wanted& wanted) { return wanted.identity == identity; }) ||
-               contains(request_.paths, path);
+               std::any_of(request_.paths.begin(), request_.paths.end(),
+                           [&](const std::string& named) { return io::same_place(named, path); });
+    }
+    // A named path leads to another file now. A command that names the path learns that.
+    bool names_place(const std::string& path) const {
+        return !request_.unasked &&
+               std::any_of(request_.files.begin(), request_.files.end(),
+                           [&](const Wanted& wanted) { return io::same_place(wanted.path, path); });
+    }
+    static FileReport introduce(const TeamSession& team) {
+        FileReport file;
+        file.path = file.logged_path = team.path;
+        file.identity = team.identity;
+        for (const TeamSession::Member& member : team.members) {
+            file.directories.push_back(member.directory->path());
+            file.processes.push_back(member.directory->process.pid);
+        }
+        return file;
+    }
+    static FileReport replaced(FileReport file) {
+        return refused(std::move(file), Reason::kReplaced,
+                       {Code::kNotFound, file.path + " is another file now than the program wrote"});
     }
     bool names_directory(const FoundDirectory& directory) const {
         return contains(request_.directories, directory.path());
@@ -90,7 +115,7 @@ class Discarding {
     }
 
     FileReport discard_session(const Claim& claimed, const Session& session) const {
-        FileReport file = introduce(session);
+        FileReport file = recover::introduce(session);
         for (const FoundLog& found : session.logs)
             for (const log::ScannedRecord& record : found.log->records)
                 file.dropped_bytes += record.header.payload_bytes;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "io/path.h"
 #include "recover/session.h"
 
 namespace forebay::recover {
@@ -11,7 +12,7 @@ namespace forebay::recover {
 namespace {
 
 bool is_same(const Wanted& file, const io::Identity& identity, const std::string& path) {
-    return file.identity == io::Identity{} ? file.path == path : file.identity == identity;
+    return file.identity == io::Identity{} ? io::same_place(file.path, path) : file.identity == identity;
 }
 
 }   // namespace
@@ -45,7 +46,7 @@ void tell_of_users(const Inventory& inventory, std::span<const Wanted> files, Re
             if (!open || !open.value()) continue;
             any = true;
             if (std::any_of(report.files.begin(), report.files.end(), [&](const FileReport& one) {
-                    return one.identity == file.identity || one.path == file.path;
+                    return one.identity == file.identity || io::same_place(one.path, file.path);
                 }))
                 continue;
             FileReport used;

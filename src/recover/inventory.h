@@ -4,6 +4,7 @@
 // the inventory owns all that it opened; sessions point into its directories.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,6 +60,12 @@ struct FoundDirectory {
 
     // True if the directory has logs that could not be read.
     [[nodiscard]] bool hides_logs() const noexcept { return !refused || !unnamed; }
+    // True if a dead process's directory has a log with a file's name, or an undo journal.
+    [[nodiscard]] bool holds_logs() const noexcept {
+        return !journals.empty() || std::any_of(logs.begin(), logs.end(), [](const log::ScannedLog& log) {
+            return !log.segments.empty() && !log.target.path.empty();
+        });
+    }
     [[nodiscard]] std::string path() const { return area->name() + "/" + name; }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -96,8 +97,9 @@ class Recovery {
         if (found != nullptr && request_.unasked && found->born.differs(session.born())) return nullptr;
         if (found != nullptr || !request_.only || request_.unasked) return found;
         // Another file has this path now. A command that names the path learns that.
-        const auto same_name = std::find_if(request_.only->begin(), request_.only->end(),
-                                            [&](const Wanted& wanted) { return wanted.path == session.path; });
+        const auto same_name = std::find_if(request_.only->begin(), request_.only->end(), [&](const Wanted& wanted) {
+            return io::same_place(wanted.path, session.path);
+        });
         return same_name == request_.only->end() ? nullptr : &*same_name;
     }
     bool of_team(const Session& session) const {
@@ -465,7 +467,7 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
             for (const Session& session : inventory.sessions)
                 if ((request.accept_moved && moved(session, request, outside) != nullptr) ||
                     std::any_of(request.only->begin(), request.only->end(), [&](const Wanted& wanted) {
-                        return wanted.identity == io::Identity{} && wanted.path == session.path;
+                        return wanted.identity == io::Identity{} && io::same_place(wanted.path, session.path);
                     }))
                     all.insert(session.identity);
             return all;
@@ -485,7 +487,10 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     // Reports a requested file that living processes use, even if no process died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
-    tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id, report);
+    auto died = tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id,
+                        report);
+    // If files are named, `users` has their living users as of the claim.
+    if (!request.only) std::move(died.begin(), died.end(), std::back_inserter(report.refused));
     if (!request.only || request.unasked) return report;
     users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
     users.removed = std::move(report.removed);

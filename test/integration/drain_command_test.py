@@ -8,7 +8,8 @@ import subprocess
 import pytest
 from connector_environment import ROOT, native, plugin_folder
 from deferred_program import Program, StoppedTarget, forebay, native_bytes, variables
-from staged_program import Holder, environment
+from staged_program import Holder, environment, process_directories
+from test_cli import FOREBAY
 
 from forebay.slowfs import available
 
@@ -63,6 +64,45 @@ def test_it_brings_home_what_a_killed_program_closed(tmp_path, area):
         assert done.returncode == 0, done.stdout + done.stderr
         assert [file["outcome"] for file in json.loads(done.stdout)["files"]] == ["recovered"]
         assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
+
+
+def died_during(tmp_path, area, *command):
+    """What the command says if a process comes and dies while it writes the file of another."""
+    with StoppedTarget(tmp_path) as target, Program(tmp_path, variables(tmp_path)) as program:
+        program.must(f"write({X!r}).close()")
+        program.process.send_signal(signal.SIGKILL)
+        target.go()
+        program.process.wait(timeout=60)
+        target.stop()
+        at_work = subprocess.Popen(
+            [FOREBAY, *command], env=native(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        target.await_hanging()
+        holder = Holder(tmp_path / "late.h5", environment(area))
+        holder.kill()
+        holder.end()
+        target.go()
+        out, err = at_work.communicate(timeout=120)
+        assert target.written("x.h5") == native_bytes(tmp_path, X, f"write({X!r}).close()")
+    return at_work.returncode, out, err
+
+
+@needs_slowfs
+def test_it_also_brings_home_what_a_process_left_that_died_meanwhile(tmp_path, area):
+    status, out, err = died_during(tmp_path, area, "drain", "--all", "--json", "--nls", area)
+    assert status == 0, out + err
+    files = {file["path"]: file["outcome"] for file in json.loads(out)["files"]}
+    assert files == {str(tmp_path / X): "recovered", str(tmp_path / "late.h5"): "recovered"}
+    assert h5py.File(tmp_path / "late.h5")["x"][99999] == 1
+    assert process_directories(area) == []
+
+
+@needs_slowfs
+def test_recover_tells_of_a_process_that_died_meanwhile(tmp_path, area):
+    status, out, err = died_during(tmp_path, area, "recover", "--nls", area)
+    assert status == 1 and "died meanwhile; run the command again" in out, out + err
+    again = forebay(tmp_path, "recover", "--nls", area)
+    assert again.returncode == 0 and h5py.File(tmp_path / "late.h5")["x"][99999] == 1, again.stdout + again.stderr
 
 
 def test_it_tells_what_stays_in_the_log_of_a_living_process(tmp_path, area):

@@ -5,6 +5,7 @@ They say the truth, or that they cannot tell.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from staged_program import environment, holding, process_directories
+from target_calls import STRACE, tracing
 from test_cli import FOREBAY, call, clean_environment
 
 pytestmark = pytest.mark.slow
@@ -21,6 +23,7 @@ h5py = pytest.importorskip("h5py")
 FINE, PROBLEM, USAGE, UNKNOWN = 0, 1, 2, 3
 ANOTHER = 54321
 is_root = os.geteuid() == 0
+needs_strace = pytest.mark.skipif(STRACE is None, reason="there is no strace")
 
 
 @pytest.fixture
@@ -232,6 +235,24 @@ def test_a_log_that_cannot_be_read_may_be_of_any_file(path, area, damage, wait, 
     assert answers(path) == {"wait": FINE, "status": FINE, "verify": FINE, "recover": FINE, "discard": FINE}
 
 
+def synced_by_wait(tmp_path, name):
+    """The calls that sync something, with the paths of their descriptors."""
+    trace = tmp_path / "trace.txt"
+    done = subprocess.run(
+        [*tracing(trace), FOREBAY, "wait", name], env=clean_environment(), capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == FINE, done.stderr
+    return re.findall(r"(fsync|syncfs)\(\d+<(.*?)>", trace.read_text())
+
+
+@needs_strace
+def test_wait_syncs_the_folder_that_has_the_file_and_not_that_of_a_link_to_it(path, area, tmp_path):
+    path.write_bytes(b"complete")
+    (tmp_path / "link.h5").symlink_to(path)
+    synced = synced_by_wait(tmp_path, tmp_path / "link.h5")
+    assert synced == [("fsync", str(path)), ("fsync", str(path.parent))]
+
+
 @pytest.mark.skipif(not is_root, reason="becoming another user takes root")
 class TestOtherUsers:
     @pytest.fixture
@@ -288,6 +309,13 @@ class TestOtherUsers:
             assert ask("wait", mine, user=ANOTHER).returncode == FINE
             assert ask("recover", user=ANOTHER).returncode == FINE
             holder.close()
+
+    def test_a_folder_that_the_user_may_only_search_is_no_failure(self, open_to_all, path, area):
+        path.write_bytes(b"complete")
+        os.chown(path, ANOTHER, ANOTHER)
+        path.parent.chmod(0o711)
+        done = ask("wait", path, user=ANOTHER)
+        assert done.returncode == FINE, done.stderr
 
     def test_root_recovers_with_the_rights_of_the_user(self, open_to_all, path, area, tmp_path):
         """Whoever makes a log that names somebody else's file must not have root write it."""

@@ -67,7 +67,7 @@ def open_file(**counters):
     return {
         "path": "/scratch/run.h5",
         "opened_ns": now - 10 * 10**9,
-        "oldest_ns": now - 2 * 10**9,
+        "oldest_ns": now - 2 * 10**9 if counters.get("pending", 1) else 0,
         "staged": 64 * MIB,
         "drained": 40 * MIB,
         "pending": 24 * MIB,
@@ -182,8 +182,10 @@ def test_a_dead_process_is_shown_as_left_behind(nls):
 
 def test_what_is_no_ledger_is_named(nls):
     put(nls, "1-1-0", b"x")
-    assert "1-1-0/ledger" in json.loads(status(nls, "--json"))["skipped"][0]
-    assert "not read: " in status(nls)
+    shown = {more: call("status", "--nls", nls, *more) for more in ((), ("--json",), ("--prometheus",))}
+    assert [done.returncode for done in shown.values()] == [3, 3, 3]
+    assert "1-1-0/ledger" in json.loads(shown[("--json",)].stdout)["skipped"][0]
+    assert "not read: " in shown[()].stdout
 
 
 def test_control_characters_in_a_path_do_not_reach_the_terminal(nls):
@@ -242,6 +244,9 @@ def test_a_file_of_several_processes_is_one_entry(nls):
         ({"pending": 0, "error": 28}, True, 0),
         ({"pending": 1}, False, 1),
         ({"pending": 0, "held": 0}, False, 0),
+        ({"pending": 0, "held": 0, "oldest_ns": 1}, True, 4),  # its size is not set yet
+        ({"pending": 0, "held": 0, "oldest_ns": 1, "error": 28}, True, 1),
+        ({"pending": 0, "held": 0, "oldest_ns": 1}, False, 1),
         (None, True, 3),
     ],
 )
@@ -285,6 +290,13 @@ def test_run_fails_when_a_process_of_it_died_with_staged_bytes(binary, nls):
     assert "NOT DRAINED: /scratch/run.h5: 24 MiB" in done.stderr
     assert str(nls / f"forebay-{os.geteuid()}" / "4000000-1-0") in done.stderr
     assert "the staged bytes stay" in done.stderr
+
+
+def test_run_does_not_return_0_if_it_cannot_read_the_log_of_a_process(binary, nls):
+    made = put(nls, "4000000-1-0", b"x")
+    line = json.dumps({"area": {"pid": 4000000, "directory": str(made.parent)}}) + "\n"
+    done = run(binary, nls, sys.executable, "-c", f"import os; open(os.environ['FOREBAY_RUN'], 'a').write({line!r})")
+    assert done.returncode == 3 and "the log of process 4000000 is unknown" in done.stderr, done.stderr
 
 
 def test_the_summary_counts_what_a_killed_process_had_staged(binary, nls):

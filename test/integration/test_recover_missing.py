@@ -1,6 +1,7 @@
 """A log is never given up only because its file was not found."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -18,10 +19,10 @@ pytestmark = pytest.mark.slow
 
 
 @contextlib.contextmanager
-def unlinked(path):
-    """Deletes the file. No other file gets its inode number meanwhile, which would prove that it was deleted."""
-    with path.open():
-        path.unlink()
+def removed(path):
+    """The file has no name any more, and no other file is given its inode number."""
+    with open(path, "rb"):
+        os.unlink(path)
         yield
 
 
@@ -45,7 +46,7 @@ def test_the_log_of_a_file_beside_the_folder_that_a_link_leads_to_is_not_taken_f
 def test_the_log_of_a_file_that_is_not_found_is_kept(tmp_path, area):
     path = tmp_path / "out.h5"
     run_until_killed(path, "latest", "flush 1", staged(area))
-    with unlinked(path):
+    with removed(path):
         status, report = recover(area)
     (file,) = report["files"]
     assert status == 1 and file["reason"] == "missing" and "forebay discard" in file["advice"], report
@@ -80,7 +81,7 @@ def proposed(text, command):
 def test_the_advice_for_a_deleted_file_is_a_command_that_removes_its_log_alone(tmp_path, area):
     deleted, kept = tmp_path / "it's gone.h5", tmp_path / "kept.h5"
     killed_with(area, deleted, kept)
-    with unlinked(deleted):
+    with removed(deleted):
         kept.write_bytes(b"another program" * 1000)  # its log stays, too, until the user decides
         os.utime(kept, (1, 1))
         status, report = recover(area)
@@ -98,12 +99,33 @@ def test_the_advice_for_a_deleted_file_is_a_command_that_removes_its_log_alone(t
         command = proposed(advice["missing"], "forebay discard")
         assert command == ["discard", str(deleted)]
         assert call(*command, "--yes", "--nls", area).returncode == 0
-    status, report = recover(area, "--dry-run")
-    assert status == 1 and [file["path"] for file in report["files"]] == [str(kept)], report
-    assert call(*proposed(advice["changed"], "forebay recover"), "--nls", area).returncode == 0
-    assert left(area) == []
-    with h5py.File(kept) as file:
-        assert file["x"][59999] == 59999
+        status, report = recover(area, "--dry-run")
+        assert status == 1 and [file["path"] for file in report["files"]] == [str(kept)], report
+        assert call(*proposed(advice["changed"], "forebay recover"), "--nls", area).returncode == 0
+        assert left(area) == []
+        with h5py.File(kept) as file:
+            assert file["x"][59999] == 59999
+
+
+@pytest.mark.parametrize("spelling", ["link/out.h5", "./out.h5", "run/../out.h5", "gone/../out.h5"])
+def test_a_deleted_file_is_known_by_the_name_that_the_program_had_for_it(spelling, tmp_path, area):
+    for folder in ("run", "gone"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "link").symlink_to("run")
+    name = f"{tmp_path}/{spelling}"
+    killed_with(area, name)
+    with removed(name):
+        (tmp_path / "gone").rmdir()
+        status, report = recover(area)
+        assert status == 1 and report["files"][0]["reason"] == "missing", report
+        command = proposed(report["files"][0]["advice"], "forebay discard")
+        assert command == ["discard", name]
+        assert call("recover", name, "--nls", area).returncode == 1
+        shown = call("status", name, "--json", "--nls", area)
+        assert shown.returncode == 0 and len(json.loads(shown.stdout)["files"]) == 1, shown.stderr
+        assert call("verify", name, "--nls", area).returncode == 0
+        assert call(*command, "--yes", "--nls", area).returncode == 0
+        assert left(area) == []
 
 
 def test_the_advice_for_a_file_that_was_deleted_and_made_again_is_a_command_that_works(tmp_path, area):
@@ -112,17 +134,21 @@ def test_the_advice_for_a_file_that_was_deleted_and_made_again_is_a_command_that
     old = path.rename(tmp_path / "old.h5")  # its inode number must not be given to the new one
     with h5py.File(path, "w") as file:
         file["new"] = 1
-    with unlinked(old):
-        done = subprocess.run(
-            [sys.executable, "-c", "import h5py, sys; print(list(h5py.File(sys.argv[1])))", path],
-            env=staged(area),
-            timeout=120,
-            capture_output=True,
-            text=True,
-        )
-        assert done.stdout == "['new']\n", done.stderr
-        command = proposed(done.stderr, "forebay discard")
-        status, report = recover(area)
-        assert status == 1 and proposed(report["files"][0]["advice"], "forebay discard") == command, report
-        assert call(*command, "--yes").returncode == 0
+    old.unlink()
+    done = subprocess.run(
+        [sys.executable, "-c", "import h5py, sys; print(list(h5py.File(sys.argv[1])))", path],
+        env=staged(area),
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "['new']\n", done.stderr
+    command = proposed(done.stderr, "forebay discard")
+    status, report = recover(area)
+    assert status == 1 and proposed(report["files"][0]["advice"], "forebay discard") == command, report
+    # The name stands for the new file, whose bytes are not in that log.
+    by_name = call("discard", path, "--yes", "--nls", area)
+    assert by_name.returncode == 1 and "another file" in by_name.stdout, by_name.stdout
+    assert proposed(by_name.stdout, "forebay discard") == command and left(area)
+    assert call(*command, "--yes").returncode == 0
     assert left(area) == []

@@ -5,6 +5,7 @@ It says the exit status, that there was no HDF5 file, and what kept a file from 
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -102,10 +103,57 @@ def test_statistics_that_cannot_be_written_do_not_matter(options, variables, tmp
     assert done.returncode == 0 and NO_FILE not in done.stderr and "1 file:" in done.stderr, done.stderr
 
 
-def test_what_is_not_known_is_said_to_be_unknown(tmp_path):
+def test_a_folder_for_temporary_files_that_does_not_exist_does_not_matter(tmp_path):
     done = run(tmp_path, *python(WRITE), TMPDIR="/nonexistent")
-    assert done.returncode == 0
-    assert NO_FILE not in done.stderr and "are unknown" in done.stderr, done.stderr
+    assert done.returncode == 0 and "1 file:" in done.stderr, done.stderr
+
+
+EMPTIED = 'rm -rf "$TMPDIR"/*; '
+# The last bytes wait for the next flush: they are below the end of the last one.
+LEAVES = "import h5py, os\nf = h5py.File(NAME, 'w'); f['x'] = [0] * 100000; f.flush(); f['x'][:] = 1\n"
+
+
+def run_emptying(tmp_path, script, *options):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    return run(tmp_path, "sh", "-c", script, options=options, TMPDIR=temporary)
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)])
+def test_what_is_not_known_is_said_to_be_unknown(options, tmp_path):
+    done = run_emptying(tmp_path, EMPTIED + shlex.join(python(LEAVES + KILL)) + "; exit 0", *options)
+    assert done.returncode == 3 and NO_FILE not in done.stderr and "are unknown" in done.stderr, done.stderr
+
+
+def test_what_a_killed_process_leaves_counts_also_if_it_removed_the_record(tmp_path):
+    code = LEAVES + f"os.system({EMPTIED!r})\n" + KILL
+    done = run_emptying(tmp_path, shlex.join(python(code)) + "; exit 0")
+    assert done.returncode == EXIT_NOT_DRAINED and "NOT DRAINED" in done.stderr and NO_FILE not in done.stderr, (
+        done.stderr
+    )
+
+
+def test_only_folders_of_runs_are_removed(tmp_path):
+    temporary = tmp_path / "temporary"
+    for name in ("forebay-run-results", "forebay-run-abcdef"):
+        (temporary / name).mkdir(parents=True)
+        os.utime(temporary / name, (1, 1))
+    assert run(tmp_path, "true", TMPDIR=temporary).returncode == 0
+    assert sorted(os.listdir(temporary)) == ["forebay-run-abcdef", "forebay-run-results"]
+
+
+def test_what_is_left_on_a_staging_area_whose_path_is_not_utf_8_counts(tmp_path):
+    area = os.fsencode(tmp_path) + b"/area \xff"
+    os.mkdir(area)
+    done = subprocess.run(
+        [FOREBAY, "run", "-o", b"nls=" + area, "--", "sh", "-c", shlex.join(python(LEAVES + KILL)) + "; exit 0"],
+        env=native(),
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=300,
+    )
+    told = done.stderr.decode(errors="replace")
+    assert done.returncode == EXIT_NOT_DRAINED and "NOT DRAINED" in told and "is gone" not in told, told
 
 
 def test_a_program_without_hdf5_is_said_to_have_none(tmp_path):

@@ -67,5 +67,17 @@ TEST_F(FindFile, does_not_follow_links_and_takes_no_other_file_for_it) {
     EXPECT_EQ(find_file(path_.string(), {identity_.device + 1, identity_.inode}), "") << "its file system is not there";
 }
 
+TEST_F(FindFile, two_paths_lead_to_one_place_through_links_and_dots_also_without_a_file) {
+    std::filesystem::create_symlink(path_.parent_path(), root_ / "link");
+    std::filesystem::remove(path_);
+    const std::string root = root_.string(), path = path_.string();
+    for (const char* const other : {"/link/file.h5", "/run/./step 5/file.h5", "/run/none/../step 5/file.h5"})
+        EXPECT_TRUE(same_place(path, root + other)) << other;
+    EXPECT_TRUE(same_place(root + "/none/file.h5", root + "/link/../../none/file.h5"));
+    EXPECT_TRUE(same_place(root + "/file.h5", root + "/none/../file.h5"));
+    for (const char* const other : {"/file.h5", "/link/other.h5", "/link/../file.h5"})
+        EXPECT_FALSE(same_place(path, root + other)) << other;
+}
+
 }   // namespace
 }   // namespace forebay::io

@@ -24,6 +24,32 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
+// ---- who dies meanwhile ------------------------------------------------------------------------------
+
+TEST_F(RecoveryTest, tells_of_a_process_with_a_log_that_dies_while_it_works) {
+    committed();
+    LeftBehind& later = process(101);
+    auto& log = later.open({7, 2}, "/scratch/other.h5", 0);
+    later.write(log, 0, bytes_of(100, 2));
+    later.commit(log, 100);
+    Crash after = crash();
+    bool lives = true;
+    after.alive = [&](const area::ProcessIdentity& one) { return one.pid == 101 && lives; };
+    after.seen_as = [&](io::ExistingFile file) {
+        lives = false;
+        return file;
+    };
+    const auto report = after.recover();
+    ASSERT_TRUE(report);
+    ASSERT_EQ(report.value().files.size(), 1u);
+    EXPECT_EQ(report.value().files[0].outcome, Outcome::kRecovered) << report.value().files[0].status.message();
+    ASSERT_EQ(report.value().refused.size(), 1u);
+    EXPECT_THAT(report.value().refused[0].path, HasSubstr("101-5-0"));
+    EXPECT_THAT(report.value().refused[0].status.message(), HasSubstr("run the command again"));
+    EXPECT_FALSE(report.value().all_well());
+    EXPECT_EQ(after.left(), std::vector<std::string>{"101-5-0"});
+}
+
 // ---- what is replayed --------------------------------------------------------------------------------
 
 TEST_F(RecoveryTest, brings_a_file_to_its_last_commit_and_drops_what_came_later) {
