@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,8 +106,8 @@ std::string in_words(const recover::FileReport& file) {
 }
 
 // Restores files of an earlier server, or another dead process, to their last flush before any client connects. A file
-// that a living client has locked is recovered when that client reopens it.
-Status recover_earlier(const area::StagingArea& area) {
+// that a living client has locked is recovered when that client reopens it. Returns the files that were not recovered.
+Result<std::set<io::Identity>> recover_earlier(const area::StagingArea& area) {
     const auto outside = recover::Outside::real();
     if (!outside) return outside.status();
     std::array<io::Directory*, 1> areas{area.directory.get()};
@@ -114,16 +115,20 @@ Status recover_earlier(const area::StagingArea& area) {
     what.unasked = true;
     const auto recovered = recover::recover(areas, what, outside.value());
     if (!recovered) return recovered.status();
-    for (const recover::FileReport& file : recovered.value().files)
+    std::set<io::Identity> unrecovered;
+    for (const recover::FileReport& file : recovered.value().files) {
         report(fmt::format("{}: an earlier process staged it; {}", file.path, in_words(file)));
-    return Status::ok();
+        if (!file.status) unrecovered.insert(file.identity);
+    }
+    return unrecovered;
 }
 
 int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
-          const std::optional<wire::SealKey>& key, EndSignal& end) {
+          const std::optional<wire::SealKey>& key, std::set<io::Identity> unrecovered, EndSignal& end) {
     const std::string where = io::format_address(listener->address());
-    auto server = std::make_unique<server::Server>(server::Server::Setup{loaded, request.clients_max, report, key},
-                                                   std::move(listener));
+    server::Server::Setup setup{loaded, request.clients_max, report, key};
+    setup.unrecovered = std::move(unrecovered);
+    auto server = std::make_unique<server::Server>(std::move(setup), std::move(listener));
     say_ready(where);
     const Status served = server->run(end.number());
     if (!served) report(served.message());
@@ -161,9 +166,9 @@ int run_server(const ServeRequest& request) {
     // This comes after the listener: if the address is in use, the staging area belongs to that server.
     const auto area = area::open_staging_area(loaded.value());
     if (!area) return complain_of_serve(area.status().message(), kExitUsage);
-    if (const Status recovered = recover_earlier(area.value()); !recovered)
-        return complain_of_serve(recovered.message(), kExitProblem);
-    return serve(request, loaded.value(), std::move(listener).value(), key, end);
+    auto unrecovered = recover_earlier(area.value());
+    if (!unrecovered) return complain_of_serve(unrecovered.status().message(), kExitProblem);
+    return serve(request, loaded.value(), std::move(listener).value(), key, std::move(unrecovered).value(), end);
 }
 
 }   // namespace

@@ -39,9 +39,9 @@ void Observers::opened() {
     ++generation_;
     newest_.reset();
     given_up_ = written_ = commits_ = 0;
-    history_.clear();
-    last_number_ = 0;
-    writer_ = wire::Commits::Writer::kWrites;
+    previous_ = std::exchange(present_, {});
+    ++writers_;
+    for (io::Event* const follower : followers_) follower->signal();
 }
 
 void Observers::committed(const stage::StagedFile& file) {
@@ -53,9 +53,9 @@ void Observers::committed(const stage::StagedFile& file) {
     ++generation_;
     newest_.reset();
     const std::uint64_t written = counters.staged + counters.through;
-    history_.push_back({last_number_ + 1, realtime_ns(), size, written - written_});
-    if (history_.size() > kHistoryMax) history_.pop_front();
-    ++last_number_;
+    present_.commits.push_back({present_.last_number + 1, realtime_ns(), size, written - written_});
+    if (present_.commits.size() > kHistoryMax) present_.commits.pop_front();
+    ++present_.last_number;
     commits_ = counters.commits;
     written_ = written;
     given_up_ = counters.guarantee_given_up;
@@ -79,7 +79,7 @@ void Observers::ended(wire::Commits::Writer how) {
     std::shared_ptr<Snapshot> newest;
     {
         const std::lock_guard lock(mutex_);
-        writer_ = how;
+        present_.writer = how;
         for (io::Event* const follower : followers_) follower->signal();
         live = live_;
         newest = newest_.lock();
@@ -164,12 +164,19 @@ Observers::Following::~Following() {
     observers_.followers_.erase(&event_);
 }
 
-wire::Commits Observers::after(std::uint64_t number) const {
+std::uint64_t Observers::writers() const {
     const std::lock_guard lock(mutex_);
-    wire::Commits news{{}, writer_, 0};
-    const std::uint64_t oldest = history_.empty() ? last_number_ + 1 : history_.front().number;
+    return writers_;
+}
+
+wire::Commits Observers::after(std::uint64_t number, std::uint64_t writer) const {
+    const std::lock_guard lock(mutex_);
+    if (writer + 1 < writers_) return {{}, wire::Commits::Writer::kGone, 0};
+    const Story& story = writer == writers_ ? present_ : previous_;
+    wire::Commits news{{}, story.writer, 0};
+    const std::uint64_t oldest = story.commits.empty() ? story.last_number + 1 : story.commits.front().number;
     if (number < oldest - 1) news.missed = oldest - number - 1;
-    for (const wire::Commit& commit : history_) {
+    for (const wire::Commit& commit : story.commits) {
         if (commit.number <= number) continue;
         // The writer's end comes with its last commit.
         if (news.commits.size() == wire::kCommitsMax) {

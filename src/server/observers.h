@@ -28,6 +28,7 @@ class Observers {
         account_->bytes_max = bytes_max;
     }
 
+    // A writer begins, with commit 1. Followers of the one before learn its end.
     void opened();
     // Notes a commit of `file` without later writes. Does nothing if the flush has committed nothing new.
     void committed(const stage::StagedFile& file);
@@ -43,7 +44,7 @@ class Observers {
     [[nodiscard]] Result<std::shared_ptr<Snapshot>> open_snapshot(stage::StagedFile& file, io::File& target,
                                                                   const MakeStore& make_store);
 
-    // Signals `event` at each commit and at the writer's end, until destruction.
+    // Signals `event` at each commit, and at a writer's end and open, until destruction.
     class Following {
       public:
         Following(Observers& observers, io::Event& event);
@@ -55,12 +56,19 @@ class Observers {
         Observers& observers_;
         io::Event& event_;
     };
-    // Returns the commits with a higher number, as many as fit into a frame.
-    [[nodiscard]] wire::Commits after(std::uint64_t number) const;
+    // Returns the number of writers so far, also that of the present or last writer.
+    [[nodiscard]] std::uint64_t writers() const;
+    // Returns the commits of this writer with a higher number, as many as fit into a frame. Knows the last two writers.
+    [[nodiscard]] wire::Commits after(std::uint64_t number, std::uint64_t writer) const;
 
   private:
     class Keeper;
     using Live = std::vector<std::weak_ptr<Snapshot>>;
+    struct Story {   // of one writer
+        std::deque<wire::Commit> commits;
+        std::uint64_t last_number = 0;
+        wire::Commits::Writer writer = wire::Commits::Writer::kWrites;
+    };
 
     const std::shared_ptr<SnapshotAccount> account_;
     std::mutex opening_;   // one snapshot is made at a time
@@ -73,9 +81,8 @@ class Observers {
     std::uint64_t given_up_ = 0;       // the file's counter, at the last commit
     std::uint64_t written_ = 0;        // bytes written, at the last commit
     std::uint64_t commits_ = 0;        // the file's commits, at the last commit
-    std::deque<wire::Commit> history_;
-    std::uint64_t last_number_ = 0;
-    wire::Commits::Writer writer_ = wire::Commits::Writer::kWrites;
+    std::uint64_t writers_ = 0;
+    Story present_, previous_;
     std::set<io::Event*> followers_;
 };
 

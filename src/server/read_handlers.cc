@@ -32,7 +32,7 @@ Result<Next> FollowHandler::serve(const wire::Connection::Frame& request) {
     const Observers::Following following(*observers_, *event.value());
     for (;;) {
         event.value()->clear();
-        const wire::Commits news = observers_->after(known.value());
+        const wire::Commits news = observers_->after(known.value(), writer_);
         if (!news.commits.empty() || news.writer != wire::Commits::Writer::kWrites) {
             const Status sent = connection_.send(Type::kCommits, request.header.request, wire::encode(news));
             return sent ? Result<Next>(Next::kGoesOn) : sent;

@@ -30,12 +30,13 @@ class SnapshotHandler final : public SessionHandler {
 class FollowHandler final : public SessionHandler {
   public:
     FollowHandler(std::shared_ptr<Observers> observers, wire::Connection& connection) noexcept
-        : observers_(std::move(observers)), connection_(connection) {}
+        : observers_(std::move(observers)), writer_(observers_->writers()), connection_(connection) {}
 
     [[nodiscard]] Result<Next> serve(const wire::Connection::Frame& request) override;
 
   private:
     const std::shared_ptr<Observers> observers_;
+    const std::uint64_t writer_;   // the one that it follows
     wire::Connection& connection_;
 };
 

@@ -61,144 +61,6 @@ Result<io::OpenedExisting> open_as_named(const wire::Open& request) {
     return opened;
 }
 
-ServedFile::ServedFile(ServedFiles& files, io::Identity identity, std::string path) noexcept
-    : files_(files), identity_(identity), path_(std::move(path)) {}
-
-ServedFile::~ServedFile() {
-    if (!ended_) {
-        {
-            const std::lock_guard lock(files_.mutex_);
-            files_.open_.at(identity_).sessions = 0;
-        }
-        (void)attempt([&] { return abandon().status(); });
-    }
-    end_engine();   // also if nothing was attached, or memory was lacking to abandon it
-    writers_.reset();
-    descriptor_.reset();
-    if (entered_) leave();
-}
-
-bool ServedFile::end_session() noexcept {
-    {
-        std::unique_lock lock(files_.mutex_);
-        ServedFiles::Written& written = files_.open_.at(identity_);
-        if (written.sessions > 0 && --written.sessions > 0) return false;
-        ended_ = true;
-        written.ends = true;
-        written.file = nullptr;
-        files_.left_.wait(lock, [&] { return written.copying == 0; });
-    }
-    files_.left_.notify_all();
-    return true;
-}
-
-Status ServedFile::incomplete() const {
-    const std::lock_guard lock(failing_);
-    return incomplete_;
-}
-
-Status ServedFile::failure() const {
-    const std::lock_guard lock(failing_);
-    return incomplete_ ? failure_ : incomplete_;
-}
-
-void ServedFile::fail(const Status& why) noexcept {
-    const std::lock_guard lock(failing_);
-    if (failure_) failure_ = copy_of(why, "a client's request failed");
-}
-
-void ServedFile::leave() noexcept {
-    {
-        const std::lock_guard lock(files_.mutex_);
-        files_.open_.erase(identity_);
-    }
-    files_.left_.notify_all();
-}
-
-std::string ServedFile::log_directory() const {
-    const io::Directory* const directory = engine_->area().directory();
-    return directory != nullptr ? directory->name() : std::string();
-}
-
-Status ServedFile::commit() {
-    const Status committed = file_->commit();
-    observers_->committed(*file_);   // a commit whose drain failed is in the log
-    if (!committed) observers_->failed();
-    return committed;
-}
-
-Status ServedFile::close() {
-    if (!end_session()) return Status::ok();
-    // Another session may have ended without a close since the request arrived.
-    Status outcome = incomplete();
-    if (outcome) {
-        (void)commit();   // `detach` returns a failure again
-        outcome = failure();
-        detached_ = true;
-        if (const Status closed = engine_->detach(file_, true); outcome) outcome = closed;
-    }
-    if (outcome) {
-        file_ = nullptr;
-        end_engine();
-        writers_->closed();
-    } else {
-        observers_->failed();
-    }
-    observers_->ended(outcome ? wire::Commits::Writer::kClosed : wire::Commits::Writer::kGone);
-    return outcome;
-}
-
-void ServedFile::mark_failed() noexcept {
-    {
-        const std::lock_guard lock(files_.mutex_);
-        files_.open_.at(identity_).failed = true;
-    }
-    files_.left_.notify_all();
-}
-
-Result<std::string> ServedFile::abandon() {
-    {
-        const std::lock_guard lock(failing_);
-        if (incomplete_)
-            incomplete_ = {Code::kUnavailable, "another client that writes the file ended without closing it"};
-    }
-    return ended_ || end_session() ? bring_back() : std::string();
-}
-
-void ServedFile::end_engine() noexcept {
-    file_ = nullptr;
-    if (engine_ == nullptr) return;
-    engine_->await_rest();
-    engine_.reset();
-}
-
-// The lock comes first: the server writes the file until its engine is idle. A dying process may end its connection
-// before its locks. Without this wait, a reader could take the lock meanwhile, and wait for this server with it.
-Result<std::string> ServedFile::bring_back() {
-    if (engine_ == nullptr || file_ == nullptr) return std::string();
-    const bool has_lock = writers_->gone(kEndsItsLocks);
-    if (!std::exchange(detached_, true)) {
-        file_->lifecycle().withhold({Code::kUnavailable, "the client ended without closing it", ECONNRESET});
-        (void)engine_->detach(file_, true);
-        observers_->ended(wire::Commits::Writer::kGone);
-    }
-    end_engine();
-    // The client may live, and have the file locked. It then reconnects, and recovery waits for that.
-    {
-        const std::lock_guard lock(files_.mutex_);
-        files_.unrecovered_.insert(identity_);   // until recovery succeeds
-    }
-    if (!has_lock && !writers_->gone())
-        return fmt::format(
-            "{}: another process has it locked; its staged bytes stay in the staging area until the next open, or "
-            "until `forebay recover`",
-            path_);
-    const auto fresh = stage::Engine::create(files_.options_);
-    auto recovered = fresh->leftovers().recover_opened({identity_, path_, true, true, descriptor_});
-    if (recovered) files_.forget_unrecovered(identity_);
-    return recovered;
-}
-
 // The inode number could belong to another file, on a file system of another machine. The birth time decides if both
 // sides know it. Otherwise a file opened for writing must look as the client sees it, unless this server changes it.
 Status ServedFiles::recognise(wire::Open& request) {
@@ -424,6 +286,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     if (!room) return room.status();
     served->entered_ = true;   // nothing between may throw: an entry without an owner would stay
     if (client.socket().hung_up()) return client_gone(request.path);
+    if (request.continues) FOREBAY_TRY(last_writers_.may_continue(request));
     served->descriptor_ = std::move(opened.value().descriptor);
     // A member of a team may end before the others, and has nothing locked.
     const int passed = request.team.id == 0 ? client.take_passed() : -1;
@@ -431,6 +294,7 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
                                                                                   passed));
     if (!room.value()) {
         // The client may write the file itself once this server has no bytes of it.
+        FOREBAY_TRY(note_writer(*served, request));
         FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
         return Status(Code::kUnsupported,
                       fmt::format("open {}: this server would have more than {} clients (--clients-max)", request.path,
@@ -452,12 +316,28 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     return served;
 }
 
+Status ServedFiles::note_writer(ServedFile& served, const wire::Open& request) {
+    FOREBAY_TRY(last_writers_.opens(request));
+    served.noted_ = request.writer;
+    return Status::ok();
+}
+
 // Recovery uses the client's lock. A team and a program without locks have none, so recovery takes it, or fails.
 Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
     auto descriptor = request.locked ? served.descriptor_ : nullptr;
-    return engine.leftovers()
-        .recover_opened({served.identity_, served.path_, true, request.locked, std::move(descriptor)})
-        .status();
+    // For a client that continues, a log that cannot be read may have what it has flushed.
+    std::unique_ptr<stage::Engine> strict;
+    if (request.continues) {
+        LoadedOptions options = options_;
+        options.options.strict = true;
+        strict = stage::Engine::create(options);
+    }
+    const auto told = (strict != nullptr ? *strict : engine)
+                          .leftovers()
+                          .recover_opened({served.identity_, served.path_, true, request.locked,
+                                           std::move(descriptor)});
+    if (told && !told.value().empty()) report_(told.value());
+    return told.status();
 }
 
 Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::Connection& client) {
@@ -479,6 +359,7 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::
     } else {
         FOREBAY_TRY(recover_file(served, request, engine));
     }
+    FOREBAY_TRY(note_writer(served, request));
     auto attached = engine.attach(std::move(target));
     if (!attached) return attached.status();
     served.file_ = std::move(attached.value().file);

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -26,6 +27,7 @@
 #include "io/descriptor.h"
 #include "io/file.h"
 #include "io/socket.h"
+#include "server/last_writers.h"
 #include "server/observers.h"
 #include "server/writers.h"
 #include "stage/engine.h"
@@ -34,6 +36,9 @@
 namespace forebay::server {
 
 class ServedFiles;
+
+// Tells the server's operator a line. Any thread may call it.
+using Report = std::function<void(const std::string& line)>;
 
 // Each session calls `close` once, and after its failure or instead `abandon`. Else the destructor abandons.
 class ServedFile {
@@ -80,9 +85,10 @@ class ServedFile {
     std::unique_ptr<stage::Engine> engine_;
     std::shared_ptr<stage::StagedFile> file_;
     std::shared_ptr<Observers> observers_;
-    bool entered_ = false;    // `files_` has an entry of it
-    bool ended_ = true;       // no session has it (yet), or only one whose close has failed
-    bool detached_ = false;   // the engine has tried to close it
+    std::optional<std::uint64_t> noted_;   // the number of its client, once `files_` has noted that as the last writer
+    bool entered_ = false;                 // `files_` has an entry of it
+    bool ended_ = true;                    // no session has it (yet), or only one whose close has failed
+    bool detached_ = false;                // the engine has tried to close it
     mutable std::mutex failing_;
     Status failure_, incomplete_;
 };
@@ -106,19 +112,26 @@ class ServedSnapshot {
 class ServedFiles {
   public:
     // `options`: of each file's engine; a team has `size` for each member. At most `clients_max` clients write at a
-    // time. `reach` (or null) wraps each file that is written or read, for tests. `clock` measures waits for files of
-    // other clients.
+    // time. `report` takes lines for the server's operator. Staged bytes of the files `unrecovered` may still be only
+    // in a log. `reach` (or null) wraps each file that is written or read, for tests. `clock` measures waits for files
+    // of other clients.
     using Reach = std::function<std::unique_ptr<io::File>(std::unique_ptr<io::File> file)>;
-    ServedFiles(LoadedOptions options, std::size_t clients_max, Reach reach = nullptr,
-                std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>())
-        : options_(std::move(options)), clients_max_(clients_max), reach_(std::move(reach)), clock_(std::move(clock)) {}
+    ServedFiles(LoadedOptions options, std::size_t clients_max, Report report, std::set<io::Identity> unrecovered,
+                Reach reach, std::shared_ptr<WaitClock> clock)
+        : options_(std::move(options)),
+          clients_max_(clients_max),
+          report_(std::move(report)),
+          reach_(std::move(reach)),
+          clock_(std::move(clock)),
+          unrecovered_(std::move(unrecovered)) {}
 
     // Translates a client's name of a file from another machine; its device has another number here. kUnsupported: the
     // server finds another file under that name, or none. kUnavailable: it is unknown whether the file is the same one.
     [[nodiscard]] Status recognise(wire::Open& request);
     // kUnsupported: this server has no bytes of the file. EBUSY: another client writes it, or a former client's bytes
-    // have not all arrived. `client`, the session of the open, outlives the file, and may have passed the descriptor by
-    // which the client has it locked. If the client stops waiting, the file is neither opened nor emptied.
+    // have not all arrived. A client that continues: also LastWriters::may_continue. `client`, the session of the open,
+    // outlives the file, and may have passed the descriptor by which the client has it locked. If the client stops
+    // waiting, the file is neither opened nor emptied.
     [[nodiscard]] Result<std::shared_ptr<ServedFile>> open(const wire::Open& request, wire::Connection& client);
     // Opens the last commit of a file that a client writes; all members of a team get the same one. kUnsupported: no
     // client writes it. kUnavailable: it cannot be read.
@@ -161,14 +174,18 @@ class ServedFiles {
     [[nodiscard]] Status recover_file_late(const wire::Open& request);
     void forget_unrecovered(const io::Identity& identity) noexcept;
     [[nodiscard]] Status nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock);
-    [[nodiscard]] static Status recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine);
+    // From here on no earlier client of the file may continue.
+    [[nodiscard]] Status note_writer(ServedFile& served, const wire::Open& request);
+    [[nodiscard]] Status recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const wire::Open& request);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();
 
     const LoadedOptions options_;
     const std::size_t clients_max_;
+    const Report report_;
     const Reach reach_;
     const std::shared_ptr<WaitClock> clock_;
+    LastWriters last_writers_{options_};
     mutable std::mutex mutex_;
     std::condition_variable left_;   // signalled when a session or a copying reader leaves, or a close fails
     std::map<io::Identity, Written> open_;

@@ -56,8 +56,8 @@ Server::Server(Setup setup, std::unique_ptr<io::Listener> listener)
       key_(setup.key),
       epoch_(random_number()),
       cached_files_(cached_files_of(setup.options)),
-      files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max, std::move(setup.reach),
-             std::move(setup.clock)),
+      files_(options_of_a_file(std::move(setup.options), setup.clients_max), setup.clients_max, report_,
+             std::move(setup.unrecovered), std::move(setup.reach), std::move(setup.clock)),
       listener_(std::move(listener)) {}
 
 Server::~Server() {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -34,7 +35,8 @@ class Server {
         ServedFiles::Reach reach{};           // for tests
         std::shared_ptr<WaitClock> clock = std::make_shared<WaitClock>();
         std::size_t readers_max =
-            CachedFiles::kReadersMax;   // limit of readers through the cache; each has a descriptor
+            CachedFiles::kReadersMax;           // limit of readers through the cache; each has a descriptor
+        std::set<io::Identity> unrecovered{};   // files of which a log may still have bytes
     };
     Server(Setup setup, std::unique_ptr<io::Listener> listener);
     ~Server();

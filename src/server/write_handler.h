@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +14,6 @@
 #include "server/transfer.h"
 
 namespace forebay::server {
-
-// Tells the server's operator a line. Any thread may call it.
-using Report = std::function<void(const std::string& line)>;
 
 class WriteHandler final : public SessionHandler {
   public:

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "area/last_writer.h"
 #include "area/staging_area.h"
 #include "base/options.h"
 #include "cli/launch.h"
@@ -90,7 +91,9 @@ Result<std::vector<std::byte>> Ground::content() const {
 bool Ground::anything_staged() const {
     std::error_code error;
     const fs::path area = nls_ + "/" + area::staging_folder();
-    return fs::exists(area, error) && !fs::is_empty(area, error);
+    for (fs::directory_iterator entry(area, error), end; !error && entry != end; entry.increment(error))
+        if (entry->path().filename() != area::kWritersFolder) return true;
+    return false;
 }
 
 }   // namespace forebay::torture

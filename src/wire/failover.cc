@@ -9,9 +9,6 @@ namespace forebay::wire {
 Result<ClientSession> Failover::connect(const Open& message, bool* unanswered) {
     auto session = open_session(setup_.server, setup_.patience_s, message, unanswered, setup_.lock.lock());
     if (!session) return session;
-    // A server with another staging area does not have the file at its last commit.
-    if (log_seen_ && setup_.left && setup_.left(log_))
-        return Status(Code::kUnsupported, "it has not recovered the staged bytes of the server before it, in " + log_);
     log_ = session.value().opened.log;
     log_seen_ = setup_.sees && !log_.empty() && session.value().connection->socket().is_local() && setup_.sees(log_);
     return session;
@@ -34,9 +31,9 @@ Status Failover::await_server(const std::function<Status()>& attempt) {
     }
 }
 
-Status Failover::recover_file(const Status& why) {
+Status Failover::recover_file(std::uint64_t writer, const Status& why) {
     if (!may_recover_file()) return {Code::kUnsupported, "its log cannot be reached from here"};
-    return setup_.recover_file(log_, why);
+    return setup_.recover_file(log_, writer, why);
 }
 
 }   // namespace forebay::wire

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x50574246;   // "FBWP"
 constexpr std::size_t kCheckedBytes = 24;
-constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenCached = 32;
+constexpr std::uint32_t kOpenEmpty = 1, kOpenLocked = 2, kOpenToRead = 4, kOpenToFollow = 8, kOpenContinues = 16,
+                        kOpenCached = 32;
 constexpr std::size_t kCommitsHeadBytes = 16, kCommitBytes = 32;
 constexpr std::uint64_t kOffsetEnd = std::numeric_limits<std::int64_t>::max();   // as off_t
 
@@ -92,7 +93,8 @@ std::uint32_t flags_of(const Open& message) noexcept {
         case Purpose::kReadCached: return kOpenCached;
         case Purpose::kWrite: break;
     }
-    return (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0);
+    return (message.empty ? kOpenEmpty : 0) | (message.locked ? kOpenLocked : 0) |
+           (message.continues ? kOpenContinues : 0);
 }
 
 }   // namespace
@@ -109,6 +111,7 @@ Payload encode(const Open& message) {
     append(payload, message.team.id);
     append(payload, message.team.members);
     append(payload, std::uint32_t{message.team.joins});
+    append(payload, message.writer);
     append_text(payload, message.path);
     return payload;
 }
@@ -212,11 +215,11 @@ Result<Welcome> parse_welcome(io::Bytes payload) {
 }
 
 Result<Open> parse_open(io::Bytes payload) {
-    constexpr std::size_t kFixed = 72;
+    constexpr std::size_t kFixed = 80;
     if (payload.size() <= kFixed || payload.size() > kFixed + kPathMax) return malformed("length of OPEN");
     const auto flags = load_le<std::uint32_t>(payload.data());
     const bool alone = flags == kOpenToRead || flags == kOpenToFollow || flags == kOpenCached;
-    if (!alone && (flags & ~(kOpenEmpty | kOpenLocked)) != 0) return malformed("flags of OPEN");
+    if (!alone && (flags & ~(kOpenEmpty | kOpenLocked | kOpenContinues)) != 0) return malformed("flags of OPEN");
     if (load_le<std::uint32_t>(payload.data() + 4) != payload.size() - kFixed) return malformed("path of OPEN");
     Open message;
     message.empty = (flags & kOpenEmpty) != 0;
@@ -235,6 +238,11 @@ Result<Open> parse_open(io::Bytes payload) {
     if (joins > 1 || (message.team.joins && message.empty) || number > kMembersMax ||
         (message.team != Open::Team{} && (id == 0 || number == 0 || !may_have)))
         return malformed("team of OPEN");
+    message.writer = load_le<std::uint64_t>(payload.data() + 72);
+    message.continues = (flags & kOpenContinues) != 0;
+    if ((message.writer != 0 && (message.purpose != Purpose::kWrite || id != 0)) ||
+        (message.continues && (message.writer == 0 || message.empty)))
+        return malformed("writer of OPEN");
     message.path = text_of(payload.subspan(kFixed));
     if (message.path.front() != '/' || message.path.find('\0') != std::string::npos) return malformed("path of OPEN");
     return message;

@@ -17,14 +17,14 @@
 
 namespace forebay::wire {
 
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 32;
 inline constexpr std::size_t kDataMax = std::size_t{1} << 20;   // bytes of a file in one frame
 inline constexpr std::size_t kPartsMax = 4096;
 inline constexpr std::size_t kPartBytes = 16, kWriteHeadBytes = 8;
 inline constexpr std::size_t kPayloadMax = kDataMax + 64 * 1024 + kWriteHeadBytes;
 inline constexpr std::size_t kPathMax = 4096, kTextMax = 4096;
-inline constexpr std::size_t kOpenMax = 72 + kPathMax;
+inline constexpr std::size_t kOpenMax = 80 + kPathMax;
 inline constexpr std::size_t kCommitsMax = 1024;        // in one frame
 inline constexpr std::uint32_t kMembersMax = 1 << 20;   // of a team
 
@@ -94,6 +94,10 @@ struct Open {
         bool joins = false;   // another member has opened it before
         friend bool operator==(const Team&, const Team&) = default;
     } team{};
+    // The number of a client that writes the file alone: random, and equal at all of its servers. 0: it never
+    // continues.
+    std::uint64_t writer = 0;
+    bool continues = false;   // after the loss of a server; it does not empty the file again
 };
 struct Opened {
     std::uint64_t size = 0;

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/attempt.h"
+#include "base/bytes.h"
+#include "wire/frame_seal.h"
 
 namespace forebay::wire {
 
@@ -27,6 +29,11 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     message.empty = setup.empty;
     message.locked = setup.locked;
     message.team = setup.team;
+    if (setup.team.id == 0) {
+        const auto drawn = new_secret();
+        if (!drawn) return drawn.status();
+        message.writer = load_le<std::uint64_t>(drawn.value().data()) | 1;
+    }
     std::unique_ptr<RemoteFile> remote(new RemoteFile(setup));
     const LockGuard lock(remote->mutex_);
     const Status opened = remote->connect(message, &setup.unanswered);
@@ -36,6 +43,7 @@ Result<std::unique_ptr<RemoteFile>> RemoteFile::open(Setup& setup) {
     }
     // For another server: it must not empty the file again, and this client has changed the file meanwhile.
     message.empty = false;
+    message.continues = message.writer != 0;
     message.seen = {message.seen.born_ns, 0, 0, 0};
     remote->opened_ = std::move(message);
     return remote;
@@ -82,7 +90,7 @@ void RemoteFile::note_refused_write(const Status& why) {
 // The lost server no longer has the file open. The file is at its last commit, and the writes since then follow. The
 // recovery has removed the log, so from here on only this client has these writes.
 Status RemoteFile::go_direct(const Status& why) {
-    FOREBAY_TRY(failover_.recover_file(why));
+    FOREBAY_TRY(failover_.recover_file(opened_.writer, why));
     place_ = Place::kDirect;
     return finish_replay();
 }
@@ -112,6 +120,7 @@ Status RemoteFile::fail_over(const Status& why) {
             return replay_.send(*requests_);
         });
         if (last) return Status::ok();
+        if (last.sys_errno() == ESTALE) return lose_to_another(last);
         direct = go_direct(last);
         if (place_ == Place::kDirect) return direct;
     }
@@ -126,6 +135,17 @@ Status RemoteFile::fail_over(const Status& why) {
                             replay_.complete() || in_team_ ? "" : " (too much for another server to take over)",
                             log.empty() ? "the server's log" : log)};
     if (!direct) failure_ = failure_.with_context("it cannot be written without its server: " + direct.message());
+    return failure_;
+}
+
+// The other program has the file from this program's last flush, and may have changed it.
+Status RemoteFile::lose_to_another(const Status& why) {
+    place_ = Place::kGone;
+    failure_ = {
+        Code::kUnavailable,
+        fmt::format("{}: the staging server {} had ended this program's session, and does not take it back ({}); "
+                    "the writes since the last flush are lost",
+                    name(), failover_.server(), why.message())};
     return failure_;
 }
 

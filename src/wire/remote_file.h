@@ -3,7 +3,8 @@
 // close wait for the answers to all earlier writes. After a successful `close`, reads go to the file. If the connection
 // is lost, the client continues with a server that restarts at the same address (failover.h). That server brings the
 // file to its last commit, and the client sends the writes since then again (replay.h). If no server comes, the client
-// brings the file to its last commit, makes these writes itself, and then writes the file itself. If one of them fails,
+// brings the file to its last commit, makes these writes itself, and then writes the file itself. Both only if no other
+// client has opened the file for writing since; else every later call fails. If one of these writes fails,
 // the call fails, and the next call makes them all again first: no call sees the file without them. If the file cannot
 // be brought to its last commit, every later call fails, because the lost server's log may have newer bytes than the
 // file. A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all its
@@ -98,6 +99,7 @@ class RemoteFile final : public io::ForwardedTarget {
     // the client writes the file itself. Every later call returns an error of this function.
     [[nodiscard]] Status fail_over(const Status& why) REQUIRES(mutex_);
     [[nodiscard]] Status go_direct(const Status& why) REQUIRES(mutex_);
+    [[nodiscard]] Status lose_to_another(const Status& why) REQUIRES(mutex_);
     // In kDirect: makes the kept writes in the file. Call this before each use of the file there.
     [[nodiscard]] Status finish_replay() REQUIRES(mutex_);
 

@@ -20,10 +20,19 @@ Status Requests::lose(const Status& why) noexcept {
     return why;
 }
 
+// Loses the connection if no frame comes. With `late` it stays if the patience ends.
+Result<Connection::Frame> Requests::receive_in_time(bool* late) {
+    auto frame = connection_->receive();
+    if (frame) return frame;
+    if (late == nullptr || frame.status().sys_errno() != EAGAIN) return lose(frame.status());
+    *late = true;
+    return frame;
+}
+
 // Receives the answer to the oldest WRITE. An error means that the connection is lost.
-Status Requests::receive_write_answer() {
-    const auto frame = connection_->receive();
-    if (!frame) return lose(frame.status());
+Status Requests::receive_write_answer(bool* late) {
+    const auto frame = receive_in_time(late);
+    if (!frame) return frame.status();
     const Header& header = frame.value().header;
     if (header.request != answered_ + 1) return lose({Code::kCorrupt, "it answers out of turn"});
     answered_ = header.request;
@@ -36,19 +45,15 @@ Status Requests::receive_write_answer() {
     return Status::ok();
 }
 
-Status Requests::await_writes() {
-    while (!unanswered_.empty()) FOREBAY_TRY(receive_write_answer());
+Status Requests::await_writes(bool* late) {
+    while (!unanswered_.empty()) FOREBAY_TRY(receive_write_answer(late));
     return Status::ok();
 }
 
 Result<Connection::Frame> Requests::receive_answer(Type answer, bool* late) {
-    FOREBAY_TRY(await_writes());
-    const auto frame = connection_->receive();
-    if (!frame && late != nullptr && frame.status().sys_errno() == EAGAIN) {
-        *late = true;
-        return frame.status();
-    }
-    if (!frame) return lose(frame.status());
+    FOREBAY_TRY(await_writes(late));
+    auto frame = receive_in_time(late);
+    if (!frame) return frame;
     const Header& header = frame.value().header;
     if (header.request != sent_) return lose({Code::kCorrupt, "it answers out of turn"});
     answered_ = header.request;

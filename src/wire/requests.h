@@ -34,11 +34,11 @@ class Requests {
     [[nodiscard]] Status write(std::span<const Part> parts, io::Bytes head, io::Bytes bytes);
     // Sends a WRITE with a payload that was sent before, on another connection.
     [[nodiscard]] Status write_again(io::Bytes payload) { return send_write(payload, {}); }
-    [[nodiscard]] Status await_writes();
+    [[nodiscard]] Status await_writes() { return await_writes(nullptr); }
     // Fills `into`, at most kDataMax bytes.
     [[nodiscard]] Status read(std::uint64_t offset, io::MutableBytes into);
-    // Sends a request and returns its answer, valid until the next call. If none arrives within the socket's patience
-    // and `late` is not null, sets `late` and keeps the connection.
+    // Sends a request and returns its answer, valid until the next call. If within the socket's patience neither that
+    // arrives nor the answer to an earlier WRITE, and `late` is not null, sets `late` and keeps the connection.
     [[nodiscard]] Result<Connection::Frame> call(Type type, io::Bytes payload, Type answer, bool* late = nullptr);
 
     [[nodiscard]] bool lost() const noexcept { return lost_; }
@@ -50,7 +50,9 @@ class Requests {
         bool exposed;   // it has a place in `exposed_`
     };
     [[nodiscard]] Status await_credit(std::size_t bytes);
-    [[nodiscard]] Status receive_write_answer();
+    [[nodiscard]] Status await_writes(bool* late);
+    [[nodiscard]] Status receive_write_answer(bool* late = nullptr);
+    [[nodiscard]] Result<Connection::Frame> receive_in_time(bool* late);
     [[nodiscard]] Result<Connection::Frame> receive_answer(Type answer, bool* late);
     [[nodiscard]] Status send_write(io::Bytes head, io::Bytes bytes);
     [[nodiscard]] Status send_exposed_write(std::span<const Part> parts, io::Bytes bytes);

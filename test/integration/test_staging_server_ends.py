@@ -4,12 +4,13 @@ Nothing flushed is lost, nobody else gets at the file meanwhile, and nobody wait
 """
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from connector_environment import native
-from server_environment import Client, Server, natively, tcp_address, through
+from server_environment import Client, Server, command, natively, tcp_address, through
 
 from forebay.slowfs import SlowFS, available
 
@@ -109,6 +110,53 @@ def test_a_reader_that_comes_as_the_writer_closes_is_not_refused(tmp_path, serve
         writer.begin("for i in range(40): write_again(i)")
         reader.begin("for i in range(200): h5py.File('x.h5', 'r').close()")
         assert (reader.reply(), writer.reply()) == ("ok", "ok")
+
+
+FLUSHED = ("f = h5py.File('x.h5', 'w')", "f['x'] = np.arange(1_000_000)", "f.flush()")
+
+
+def test_after_a_restart_no_reader_gets_a_file_that_could_not_be_recovered(tmp_path, server):
+    with Client(tmp_path, through(server.address, tmp_path)) as program:
+        program.must(*FLUSHED)
+        server.end(signal.SIGKILL)
+        program.kill()
+    # HDF5 would read a copy natively. It is in the place of the file.
+    natively(tmp_path, "with h5py.File('copy.h5', 'w') as f: f['x'] = np.zeros(10)")
+    (tmp_path / "x.h5").write_bytes((tmp_path / "copy.h5").read_bytes())
+    server.listen = server.address
+    server.start()
+    assert "x.h5" in server.report("an earlier process staged it")
+    with Client(tmp_path, through(server.address, tmp_path)) as reader:
+        said = reader.do("h5py.File('x.h5', 'r')")
+        assert "cannot be recovered" in said, said
+        discard = [command(), "discard", "-y", "--nls", str(server.area), str(tmp_path / "x.h5")]
+        subprocess.run(discard, env=native(), check=True)
+        reader.must("with h5py.File('x.h5', 'r') as f: assert len(f['x']) == 10")
+
+
+def test_a_program_does_not_go_on_alone_after_another_one_has_written_the_file(tmp_path, server):
+    server.listen = server.address
+    variables = through(server.address, tmp_path, "patience=1", HDF5_USE_FILE_LOCKING="FALSE")
+    with Client(tmp_path, variables) as program, Client(tmp_path, variables) as other:
+        program.must(*FLUSHED)
+        server.end(signal.SIGKILL)
+        server.start()
+        other.must("f = h5py.File('x.h5', 'r+')", "f['x'][:] = 7", "f.close()")
+        server.end(signal.SIGKILL)
+        said = program.do("f['x'][:] = 8; f.flush()")
+        assert "wrote it last" in said, said
+        assert program.do("f.close()").startswith("error")
+    natively(tmp_path, "f = h5py.File('x.h5', 'r')", "assert (f['x'][:] == 7).all()")
+
+
+def test_what_recovery_says_at_an_open_is_reported(tmp_path, server):
+    server.listen = server.address
+    with Client(tmp_path, through(server.address, tmp_path)) as program:
+        program.must(*FLUSHED)
+        server.end(signal.SIGKILL)
+        server.start()
+        program.must("f['y'] = 1", "f.close()")
+    assert "x.h5: a process that died had staged bytes of it; it is at its last flush now" in server.end()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")

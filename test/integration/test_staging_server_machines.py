@@ -70,6 +70,22 @@ def test_a_restarted_server_takes_the_program_back(machines, server, target, tmp
     assert (target / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
 
 
+def test_a_server_with_an_emptied_staging_area_does_not_take_the_program_back(machines, server, target, tmp_path):
+    with Client(target, through(server.address, tmp_path / "client"), on=machines.second) as program:
+        program.must("f = h5py.File('x.h5', 'w')", "f['x'] = np.arange(100_000)", "f.flush()")
+        server.end(9)
+        server.area.rename(tmp_path / "lost")
+        server.area.mkdir()
+        server.listen = server.address
+        server.start()
+        said = program.do("f['y'] = np.ones(9); f.flush()")
+        assert "may be elsewhere" in said and "forebay recover" in said, said
+        assert program.do("f.close()").startswith("error")
+        program.end()
+    subprocess.run([command(), "recover", "--nls", str(tmp_path / "lost")], env=native(), check=True)
+    natively(tmp_path, f"f = h5py.File('{target}/x.h5', 'r')", "assert (f['x'][...] == np.arange(100_000)).all()")
+
+
 def test_without_a_proof_nobody_gets_in(machines, server, target):
     """A host without the key sends garbage, or a HELLO as on one machine."""
     port = int(server.address.rpartition(":")[2])

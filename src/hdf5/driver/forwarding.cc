@@ -10,9 +10,9 @@
 #include <random>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 
+#include "area/last_writer.h"
 #include "area/process.h"
 #include "base/attempt.h"
 #include "hdf5/warning.h"
@@ -74,13 +74,23 @@ struct DeadServer {
         area = found ? std::optional(found.value()) : std::nullopt;
         return area.has_value();
     }
+    // Another program may have written the file through the server after that had ended this one's session.
+    [[nodiscard]] Status check_last_writer(const std::string& folder, std::uint64_t writer) const {
+        const auto directory = io::open_posix_directory(folder);
+        if (!directory) return directory.status();
+        const auto last = area::last_writer(*directory.value(), identity);
+        if (!last) return last.status();
+        if (last.value() == writer) return Status::ok();
+        return {Code::kUnavailable, "its staging area, " + folder + ", has no note that this program wrote it last"};
+    }
     // A missing log was recovered, unless its file system is missing.
-    Status recover_file(const std::string& log, const Status& why) {
+    Status recover_file(const std::string& log, std::uint64_t writer, const Status& why) {
         const auto found = io::identify(folder_of(log));
         if (!area || !found || found.value() != *area)
             return {Code::kUnavailable, "its staging area, with " + log + ", does not exist any more"};
         if (area::life_at(log) != area::Life::kEnded)
             return {Code::kUnavailable, "its process is still alive, and has bytes of it in " + log};
+        FOREBAY_TRY(check_last_writer(folder_of(log), writer));
         Options& options = loaded.options;
         options.nls = std::filesystem::path(log).parent_path().parent_path().string();
         options.more_devices.clear();
@@ -124,12 +134,8 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
         const auto dead = std::make_shared<DeadServer>(DeadServer{loaded, open.identity, open.path, server,
                                                                   open.descriptor, opening.holds_lock});
         setup.server.sees = [dead](const std::string& log) { return dead->sees(log); };
-        setup.server.recover_file = [dead](const std::string& log, const Status& why) {
-            return dead->recover_file(log, why);
-        };
-        setup.server.left = [](const std::string& log) {
-            std::error_code failed;
-            return area::life_at(log) == area::Life::kEnded && std::filesystem::exists(log, failed);
+        setup.server.recover_file = [dead](const std::string& log, std::uint64_t writer, const Status& why) {
+            return dead->recover_file(log, writer, why);
         };
         auto remote = wire::RemoteFile::open(setup);
         if (remote) {

@@ -347,6 +347,33 @@ TEST_F(StagingServer, its_end_does_not_wait_for_readers_and_followers) {
     EXPECT_TRUE(content(path) == bytes);
 }
 
+TEST_F(StagingServer, a_follower_is_told_of_its_writers_end_although_another_one_writes_already) {
+    start();
+    const std::string path = make_file("file");
+    const auto write = [&](wire::RemoteFile& file, std::uint64_t offset) {
+        return file.write_at(offset, Content(1000, std::byte{1})).is_ok() && file.commit().is_ok();
+    };
+    auto file = open(path);
+    ASSERT_TRUE(file) << file.status().message();
+    auto early = wire::CommitStream::open(address_, path, io::identify(path).value(), 60);
+    ASSERT_TRUE(early) << early.status().message();
+    ASSERT_TRUE(write(*file.value(), 0) && write(*file.value(), 500) && file.value()->close());
+    auto next = open(path);
+    ASSERT_TRUE(next) << next.status().message();
+    ASSERT_TRUE(write(*next.value(), 2000));
+    auto late = wire::CommitStream::open(address_, path, io::identify(path).value(), 60);
+    ASSERT_TRUE(late) << late.status().message();
+    using Writer = wire::Commits::Writer;
+    const auto of_first = early.value().next(wake_[0]), of_next = late.value().next(wake_[0]);
+    ASSERT_TRUE(of_first && of_next);
+    EXPECT_EQ(of_first.value()->commits.size(), 2u);
+    EXPECT_EQ(of_first.value()->writer, Writer::kClosed);
+    EXPECT_EQ(of_next.value()->commits.size(), 1u);
+    EXPECT_EQ(of_next.value()->writer, Writer::kWrites);
+    ASSERT_TRUE(next.value()->close());
+    EXPECT_EQ(late.value().next(wake_[0]).value()->writer, Writer::kClosed);
+}
+
 // The file is written up to a limit of this process.
 TEST_F(StagingServer, readers_are_told_when_a_close_has_failed) {
     start();

@@ -40,10 +40,10 @@ const std::array<Part, 2> kParts{{{4096, 3, Class::kRaw}, {0, 5, Class::kMetadat
 
 // docs/protocol.md has the same.
 TEST(Frame, hello_has_its_golden_bytes) {
-    const Payload payload = encode(Hello{2, 2, 7});
-    EXPECT_EQ(hex(encode(Header{Type::kHello, 8, 1})) + hex(payload), "46425750020001000800000000000000"
-                                                                      "010000000000000025196ac077a5aaa1"
-                                                                      "0200020007000000");
+    const Payload payload = encode(Hello{3, 3, 7});
+    EXPECT_EQ(hex(encode(Header{Type::kHello, 8, 1})) + hex(payload), "46425750030001000800000000000000"
+                                                                      "010000000000000091fa1f48aa00cef2"
+                                                                      "0300030007000000");
 }
 
 TEST(Frame, payloads_have_their_golden_bytes) {
@@ -52,13 +52,20 @@ TEST(Frame, payloads_have_their_golden_bytes) {
               "03000000000000000400000000000000"
               "05000000000000000600000000000000"
               "07000000000000000800000000000000"
-              "09000000000000002f61");
+              "0900000000000000"
+              "00000000000000002f61");
+    EXPECT_EQ(hex(encode(Open{false, true, {2, 3}, "/a", Purpose::kWrite, {4, 5, 6, 7}, {}, 10, true})),
+              "12000000020000000200000000000000"
+              "03000000000000000400000000000000"
+              "05000000000000000600000000000000"
+              "07000000000000000000000000000000"
+              "00000000000000000a000000000000002f61");
     EXPECT_EQ(hex(encode(Open{false, false, {2, 3}, "/a", Purpose::kReadCached, {4, 5, 6, 7}, {}})),
               "20000000020000000200000000000000"
               "03000000000000000400000000000000"
               "05000000000000000600000000000000"
               "07000000000000000000000000000000"
-              "00000000000000002f61");
+              "000000000000000000000000000000002f61");
     EXPECT_EQ(hex(write_payload(kParts)), "0200000000000000"
                                           "00100000000000000300000000000000"
                                           "00000000000000000500000001000000"
@@ -70,7 +77,7 @@ TEST(Frame, payloads_have_their_golden_bytes) {
     EXPECT_EQ(hex(encode(ReadExposed{{5, 6}, 7})), "05000000000000000600000000000000"
                                                    "0700000000000000");
     EXPECT_EQ(hex(encode(Status(Code::kNoSpace, "full", 28))), "050000001c00000066756c6c");
-    EXPECT_EQ(hex(encode(Welcome{2, 64, 8 << 20, 0x0102030405060708})), "02000000400000000000800000000000"
+    EXPECT_EQ(hex(encode(Welcome{3, 64, 8 << 20, 0x0102030405060708})), "03000000400000000000800000000000"
                                                                         "0807060504030201");
 }
 
@@ -93,6 +100,10 @@ TEST(Frame, what_is_encoded_is_parsed_back) {
         ASSERT_TRUE(other) << other.status().message();
         EXPECT_EQ(other.value().purpose, purpose);
     }
+    const auto continuing = parse_open(encode(Open{false, true, {}, "/a", Purpose::kWrite, {}, {}, 11, true}));
+    ASSERT_TRUE(continuing) << continuing.status().message();
+    EXPECT_EQ(continuing.value().writer, 11u);
+    EXPECT_TRUE(continuing.value().continues && continuing.value().locked);
     const auto opened = parse_opened(encode(Opened{77, "/nls/forebay-0/1-2-3"}));
     ASSERT_TRUE(opened) << opened.status().message();
     EXPECT_EQ(opened.value().size, 77u);
@@ -234,6 +245,19 @@ TEST(Frame, a_team_that_is_none_is_refused) {
     EXPECT_FALSE(parse_open(encode(Open{true, false, {}, "/a", Purpose::kWrite, {}, {1, 2, true}})));
 }
 
+TEST(Frame, a_writer_that_is_none_is_refused) {
+    const auto parses = [](std::uint64_t writer, bool continues, bool empty = false, Purpose purpose = Purpose::kWrite,
+                           Open::Team team = {}) {
+        return parse_open(encode(Open{empty, false, {}, "/a", purpose, {}, team, writer, continues})).is_ok();
+    };
+    EXPECT_TRUE(parses(1, false, true));
+    EXPECT_TRUE(parses(1, true));
+    EXPECT_FALSE(parses(0, true));
+    EXPECT_FALSE(parses(1, true, true));
+    EXPECT_FALSE(parses(1, false, false, Purpose::kRead));
+    EXPECT_FALSE(parses(1, false, false, Purpose::kWrite, {1, 2}));
+}
+
 // Under the address sanitizer: nothing outside of the payload is touched, and what is accepted is consistent.
 void parse_everything(io::Bytes payload) {
     (void)parse_hello(payload);
@@ -273,8 +297,9 @@ void parse_everything(io::Bytes payload) {
 
 TEST(Frame, changed_payloads_do_no_harm) {
     const std::vector<Payload> good{encode(Hello{}),
-                                    encode(Welcome{2, 64, 8 << 20, 3}),
+                                    encode(Welcome{3, 64, 8 << 20, 3}),
                                     encode(Open{true, true, {1, 2}, "/scratch/x.h5", Purpose::kWrite, {}, {}}),
+                                    encode(Open{false, true, {1, 2}, "/x", Purpose::kWrite, {}, {}, 5, true}),
                                     encode(Open{false, false, {1, 2}, "/x.h5", Purpose::kReadCached, {3, 4, 5, 6}, {}}),
                                     encode(Read{77, 4096}),
                                     write_payload(kParts),
