@@ -60,6 +60,14 @@ Result<std::uint64_t> read_note(io::Directory& folder, const io::Identity& file)
     return std::uint64_t{0};
 }
 
+Result<bool> counts_in_each_boot(io::File& file) {
+    Note note{};
+    const auto read = file.read_at(0, note);
+    if (!read) return read.status();
+    return read.value() == note.size() && std::all_of(note.begin() + sizeof(std::uint64_t), note.end(),
+                                                      [](std::byte one) { return one == std::byte{0}; });
+}
+
 }   // namespace
 
 Result<std::uint64_t> last_writer(io::Directory& area, const io::Identity& file) {
@@ -78,11 +86,18 @@ Status note_writer(io::Directory& area, const io::Identity& file, std::uint64_t 
     if (!folder) folder = area.open_directory(kWritersFolder);   // another server has made it
     if (!folder) return folder.status();
     auto opened = folder.value()->open_file(name_of(file), io::OpenMode::kReadWrite);
-    const bool replaces = opened.is_ok();
-    if (!replaces) opened = folder.value()->open_file(name_of(file), io::OpenMode::kCreateNew);
+    bool replaces_durable = false;
+    if (opened) {
+        const auto counts = counts_in_each_boot(*opened.value());
+        if (!counts) return counts.status();
+        replaces_durable = counts.value();
+    } else {
+        opened = folder.value()->open_file(name_of(file), io::OpenMode::kCreateNew);
+    }
     if (!opened) return opened.status();
     FOREBAY_TRY(opened.value()->write_at(0, note.value()));
-    if (replaces || durable) FOREBAY_TRY(opened.value()->sync());
+    // Else a loss of power could bring back a note that counts.
+    if (replaces_durable || durable) FOREBAY_TRY(opened.value()->sync());
     if (!durable) return Status::ok();
     FOREBAY_TRY(folder.value()->sync());
     return made ? area.sync() : Status::ok();

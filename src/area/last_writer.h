@@ -1,8 +1,9 @@
 // Notes in a staging area of the last writer of each file: a client of a staging server that opened the file for
 // writing. A client that lost its server may continue only if it is still the last writer (docs/protocol.md, "The death
-// of either side"). The folder `writers` has a small file for each target, named after its device and inode. A note
-// that replaces another one is on the device before `note_writer` returns, and so is each note of a `durable` log. All
-// other notes count in the boot that wrote them. The caller makes one call at a time. Calls block on the area.
+// of either side"). The folder `writers` has a small file for each target, named after its device and inode. Each
+// note of a `durable` log is on the device before `note_writer` returns, and so is a note that replaces such a one. All
+// other notes count in the boot that wrote them, and are not synced. The caller makes one call at a time. Calls block
+// on the area.
 #pragma once
 
 #include <cstdint>

@@ -10,10 +10,10 @@ void LogRelease::at_rest() noexcept {
     if (header.bell.wants_room.load() > 0) io::raise_and_wake(header.bell.doorbell);
 }
 
-// The bell counts all participants that wait, and the rows show those that wait for room.
+// The bell counts all participants that wait. The rows show those that wait for room; other values are ends.
 bool LogRelease::frontier_wanted() const noexcept {
     std::uint64_t for_room = 0;
-    for (std::size_t i = 0; i < logs_.size(); ++i) for_room += participants_.row(i).wants_room.load() != 0 ? 1 : 0;
+    for (std::size_t i = 0; i < logs_.size(); ++i) for_room += participants_.row(i).wants_room.load() == 1 ? 1 : 0;
     return participants_.header().bell.wants_room.load() > for_room;
 }
 

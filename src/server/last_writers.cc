@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include "area/staging_area.h"
 #include "base/attempt.h"
@@ -33,38 +34,44 @@ Status LastWriters::opens(const wire::Open& request) {
     io::Directory& directory = *area.value().directory;
     const std::lock_guard lock(mutex_);
     FOREBAY_TRY(take_earlier(directory));
-    std::erase_if(kept_, [&](const area::NotedWriter& kept) { return kept.file == request.identity; });
+    const auto is_its = [&](const area::NotedWriter& kept) { return kept.file == request.identity; };
+    std::erase_if(kept_, is_its);
+    std::erase_if(earlier_, is_its);
     if (request.continues) return Status::ok();   // its note stays
     return area::note_writer(directory, request.identity, request.writer,
                              options_.options.durability == Durability::kNode);
 }
 
+// A client whose note is removed may not continue, and says so.
 void LastWriters::ended(const io::Identity& file, std::uint64_t writer) noexcept {
     (void)attempt([&]() -> Status {
         const std::lock_guard lock(mutex_);
         kept_.push_back({file, writer});
+        age_earlier();
         if (kept_.size() <= kept_max_) return Status::ok();
         const auto area = area::open_staging_area(options_);
         if (!area) return area.status();
-        forget_oldest(*area.value().directory);
+        for (; kept_.size() > kept_max_; kept_.pop_front())
+            (void)area::forget_writer(*area.value().directory, kept_.front().file, kept_.front().writer);
         return Status::ok();
     });
 }
 
 Status LastWriters::take_earlier(io::Directory& area) {
-    if (earlier_taken_) return Status::ok();
-    const auto noted = area::noted_writers(area);
+    if (began_ns_ != 0) return Status::ok();
+    auto noted = area::noted_writers(area);
     if (!noted) return noted.status();
-    kept_.insert(kept_.begin(), noted.value().begin(), noted.value().end());
-    earlier_taken_ = true;
-    forget_oldest(area);
+    earlier_ = std::move(noted).value();
+    began_ns_ = clock_.now_ns();
     return Status::ok();
 }
 
-// A client whose note is removed may not continue, and says so.
-void LastWriters::forget_oldest(io::Directory& area) {
-    for (; kept_.size() > kept_max_; kept_.pop_front())
-        (void)area::forget_writer(area, kept_.front().file, kept_.front().writer);
+// After the time in option patience no client waits for this server any more.
+void LastWriters::age_earlier() {
+    const std::uint64_t patience_s = options_.options.patience;
+    if (earlier_.empty() || patience_s == 0 || clock_.now_ns() - began_ns_ < patience_s * 1'000'000'000) return;
+    kept_.insert(kept_.begin(), earlier_.begin(), earlier_.end());
+    earlier_.clear();
 }
 
 }   // namespace forebay::server

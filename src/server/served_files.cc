@@ -294,8 +294,8 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
                                                                                   passed));
     if (!room.value()) {
         // The client may write the file itself once this server has no bytes of it.
-        FOREBAY_TRY(note_writer(*served, request));
         FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
+        FOREBAY_TRY(note_writer(*served, request));
         return Status(Code::kUnsupported,
                       fmt::format("open {}: this server would have more than {} clients (--clients-max)", request.path,
                                   clients_max_),
@@ -325,17 +325,9 @@ Status ServedFiles::note_writer(ServedFile& served, const wire::Open& request) {
 // Recovery uses the client's lock. A team and a program without locks have none, so recovery takes it, or fails.
 Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine) {
     auto descriptor = request.locked ? served.descriptor_ : nullptr;
-    // For a client that continues, a log that cannot be read may have what it has flushed.
-    std::unique_ptr<stage::Engine> strict;
-    if (request.continues) {
-        LoadedOptions options = options_;
-        options.options.strict = true;
-        strict = stage::Engine::create(options);
-    }
-    const auto told = (strict != nullptr ? *strict : engine)
-                          .leftovers()
-                          .recover_opened({served.identity_, served.path_, true, request.locked,
-                                           std::move(descriptor)});
+    stage::Leftovers::OpenedFile file{served.identity_, served.path_, true, request.locked, std::move(descriptor)};
+    file.all_readable = request.continues;   // an unreadable log may have what the client has flushed
+    const auto told = engine.leftovers().recover_opened(std::move(file));
     if (told && !told.value().empty()) report_(told.value());
     return told.status();
 }

@@ -185,7 +185,7 @@ class ServedFiles {
     const Report report_;
     const Reach reach_;
     const std::shared_ptr<WaitClock> clock_;
-    LastWriters last_writers_{options_};
+    LastWriters last_writers_{options_, *clock_};
     mutable std::mutex mutex_;
     std::condition_variable left_;   // signalled when a session or a copying reader leaves, or a close fails
     std::map<io::Identity, Written> open_;

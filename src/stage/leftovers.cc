@@ -121,7 +121,7 @@ Result<std::string> Leftovers::recover_opened(OpenedFile file) {
     if (!done) return done;
     if (concerned.value()) FOREBAY_TRY(refuse_unread(file.identity, file.path, born));
     if (!settled.value().empty()) return settled;
-    return tell_of_unread(std::move(done).value());
+    return tell_of_unread(std::move(done).value(), file.all_readable || context_.options().strict);
 }
 
 // A directory that names the file, and cannot be used.
@@ -143,8 +143,8 @@ Status Leftovers::admit_emptying(const std::string& named) {
     return concerned && concerned.value() ? refuse_unread(identity.value(), path) : concerned.status();
 }
 
-// Tells, and counts, each directory once whose content is unknown.
-Result<std::string> Leftovers::tell_of_unread(std::string said) {
+// Tells, and counts, each directory once whose content is unknown. `fails`: that is an error.
+Result<std::string> Leftovers::tell_of_unread(std::string said, bool fails) {
     for (const recover::ProcessDirectory& unread : found_.new_unread()) {
         statistics_.counters().unread.fetch_add(1, std::memory_order_relaxed);
         std::string text = unread.process.pid == 0
@@ -153,7 +153,7 @@ Result<std::string> Leftovers::tell_of_unread(std::string said) {
                                : fmt::format(
                                      "{}: cannot read which files process {} left bytes of when it died: {}; {}",
                                      unread.path, unread.process.pid, unread.unread.message(), unread.advice());
-        if (context_.options().strict) return Status(Code::kUnavailable, std::move(text));
+        if (fails) return Status(Code::kUnavailable, std::move(text));
         said += (said.empty() ? "" : "; ") + text;
     }
     return said;

@@ -40,6 +40,8 @@ class Leftovers {
         std::shared_ptr<io::Descriptor> descriptor{};
         // Called before the file is recovered, if there is no descriptor: a lock for reading is in the way.
         std::function<void()> give_way{};
+        // Also fails, as with option strict, if a dead process's directory cannot be read: its log may be the file's.
+        bool all_readable = false;
     };
     // As Engine::recover_before_open, for a file that is open already. Call it before any read of the file, and after
     // its lock if it gets one. Its writer may have died since another look, or while this process waited for the lock.
@@ -73,7 +75,7 @@ class Leftovers {
     // Stranded: a log names this path, but a file with another identity.
     Result<std::string> tell_of_stranded(const OpenedFile& opened, const log::Birth& born) REQUIRES(looking_);
     // Unread: a directory of a dead process that cannot be read.
-    Result<std::string> tell_of_unread(std::string said) REQUIRES(looking_);
+    Result<std::string> tell_of_unread(std::string said, bool fails) REQUIRES(looking_);
     Status refuse_unread(const io::Identity& identity, const std::string& path, const log::Birth& born = {})
         REQUIRES(looking_);
     Status give_up(const io::Identity& identity, const std::string& path, bool only_ask);

@@ -120,7 +120,7 @@ Status RemoteFile::fail_over(const Status& why) {
             return replay_.send(*requests_);
         });
         if (last) return Status::ok();
-        if (last.sys_errno() == ESTALE) return lose_to_another(last);
+        if (last.code() == Code::kUnsupported && last.sys_errno() == ESTALE) return lose_to_another(last);
         direct = go_direct(last);
         if (place_ == Place::kDirect) return direct;
     }

@@ -98,10 +98,11 @@ struct DeadServer {
         options.stats.clear();
         options.trace.clear();
         options.stage = true;
-        options.strict = true;   // an unreadable log may be about this file
+        options.strict = true;   // an area that cannot be used may have the log
         const bool locked = holds_lock != nullptr && *holds_lock;
-        const auto recovered = stage::Engine::create(loaded)->leftovers().recover_opened(
-            {identity, path, true, locked, locked ? descriptor.lock() : nullptr});
+        stage::Leftovers::OpenedFile file{identity, path, true, locked, locked ? descriptor.lock() : nullptr};
+        file.all_readable = true;   // an unreadable log may be this file's
+        const auto recovered = stage::Engine::create(loaded)->leftovers().recover_opened(std::move(file));
         if (!recovered) return recovered.status();
         warn_once(fmt::format(
             "{}: the staging server {} is lost ({}); the file is at its last flush, and is written directly from "

@@ -13,6 +13,7 @@
 
 #include "io/fault_file.h"
 #include "server/last_writers.h"
+#include "support/jumping_clock.h"
 #include "support/server_fixture.h"
 
 namespace forebay::server {
@@ -230,8 +231,19 @@ TEST_F(Continuing, notes_of_the_longest_closed_files_are_removed) {
         return wire::Open{false, false, {1, inode}, "/a", wire::Purpose::kWrite, {}, {}, 100 + inode, continues};
     };
     for (std::uint64_t server = 0; server < 2; ++server) {
-        LastWriters writers(loaded, 3);
+        test::JumpingClock clock;
+        LastWriters writers(loaded, clock, 3);
         ASSERT_TRUE(writers.opens(request(50 + server, false)));   // stays open
+        if (server > 0) {
+            for (std::uint64_t inode = 1; inode < 10; ++inode) {
+                ASSERT_TRUE(writers.opens(request(20 + inode, false)));
+                writers.ended({1, 20 + inode}, 120 + inode);
+            }
+            for (const std::uint64_t inode : {8, 12, 13, 14, 50})
+                EXPECT_TRUE(writers.may_continue(request(inode, true)))
+                    << "a client may wait for this server: " << inode;
+            clock.advance(std::chrono::seconds(loaded.options.patience));
+        }
         for (std::uint64_t inode = 1; inode < 10; ++inode) {
             ASSERT_TRUE(writers.opens(request(inode, false)));
             writers.ended({1, inode}, 100 + inode);
