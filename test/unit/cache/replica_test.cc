@@ -13,6 +13,7 @@
 #include "io/forwarding_file.h"
 #include "io/memory_file.h"
 #include "io/posix_file.h"
+#include "support/faults.h"
 #include "support/forwarding_directory.h"
 #include "support/scratch_folder.h"
 #include "support/team_files.h"
@@ -329,6 +330,7 @@ class LostMapTest : public ReplicaTest {
 };
 
 TEST_F(LostMapTest, a_map_that_faults_while_it_is_opened_is_an_error) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     const area::BootId rebooted{std::byte{1}};
     const auto make = [&] {
         std::filesystem::remove(path_ + "/" + kPresenceFile);
@@ -349,6 +351,7 @@ TEST_F(LostMapTest, a_map_that_faults_while_it_is_opened_is_an_error) {
 }
 
 TEST_F(LostMapTest, a_map_that_faults_while_it_is_made_is_an_error_and_takes_no_room) {
+    FOREBAY_SKIP_WITHOUT_FAULTS();
     EXPECT_EQ(open(0, version()).status().code(), Code::kIo);
     EXPECT_EQ(account_->taken, 0u);
     EXPECT_FALSE(std::filesystem::exists(path_ + "/" + kPresenceFile));
