@@ -83,7 +83,7 @@ Status note_writer(io::Directory& area, const io::Identity& file, std::uint64_t 
     auto folder = area.open_directory(kWritersFolder);
     const bool made = folder.status().code() == Code::kNotFound;
     if (made) folder = area.create_directory(kWritersFolder);
-    if (!folder) folder = area.open_directory(kWritersFolder);   // another server has made it
+    if (folder.status().code() == Code::kAlreadyExists) folder = area.open_directory(kWritersFolder);   // by another server
     if (!folder) return folder.status();
     auto opened = folder.value()->open_file(name_of(file), io::OpenMode::kReadWrite);
     bool replaces_durable = false;
@@ -91,7 +91,7 @@ Status note_writer(io::Directory& area, const io::Identity& file, std::uint64_t 
         const auto counts = counts_in_each_boot(*opened.value());
         if (!counts) return counts.status();
         replaces_durable = counts.value();
-    } else {
+    } else if (opened.status().code() == Code::kNotFound) {
         opened = folder.value()->open_file(name_of(file), io::OpenMode::kCreateNew);
     }
     if (!opened) return opened.status();

@@ -223,10 +223,10 @@ class Directory {
     virtual Result<std::unique_ptr<Lock>> keep_free(const std::string& name) = 0;
 };
 
-// True if a `hold` failed because another process holds the lock, or looks at it all the time. A hold also fails with
-// kUnavailable for lack of memory or of descriptors.
-[[nodiscard]] inline bool has_holder(const Status& hold) noexcept {
-    return hold.code() == Code::kUnavailable && (hold.sys_errno() == EBUSY || hold.sys_errno() == EAGAIN);
+// True if a `hold` or a `lock` failed because another process holds the lock, or looks at it all the time. Both also
+// fail with kUnavailable for lack of memory or of descriptors.
+[[nodiscard]] inline bool has_holder(const Status& failed) noexcept {
+    return failed.code() == Code::kUnavailable && (failed.sys_errno() == EBUSY || failed.sys_errno() == EAGAIN);
 }
 
 inline constexpr Directory::Patience Directory::Patience::kTry{std::chrono::milliseconds(0)};

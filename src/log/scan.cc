@@ -32,8 +32,8 @@ struct ScannedSegment {
     std::vector<ScannedRecord> records{};
     std::optional<Status> damage{};   // the error that ended it before its tail
     std::uint64_t unread_bytes = 0;
-    bool hides_record = false;          // a record follows the damage
-    std::uint64_t hidden_commits = 0;   // among those that follow, at most two are counted
+    bool hides_record = false;   // a record follows the damage
+    bool hides_commit = false;   // a commit does
 
     // None: the segment was taken, but nothing written.
     [[nodiscard]] const std::optional<RecordCursor::Opening>& open() const noexcept { return cursor.opening(); }
@@ -91,12 +91,11 @@ class FileSegment final : public SegmentBytes {
     std::uint64_t loaded_;
 };
 
-// Looks for records behind the torn place where the cursor stands, up to the second commit.
+// Looks for records behind the torn place where the cursor stands, up to the first commit.
 void look_behind_damage(RecordCursor cursor, SegmentBytes& bytes, ScannedSegment& segment) {
-    for (; segment.hidden_commits < 2 && cursor.search(bytes, segment.header.tail) == Found::kRecord;
-         cursor.advance()) {
+    for (; !segment.hides_commit && cursor.search(bytes, segment.header.tail) == Found::kRecord; cursor.advance()) {
         segment.hides_record = true;
-        if (cursor.record().header.kind == RecordKind::kCommit) ++segment.hidden_commits;
+        segment.hides_commit = cursor.record().header.kind == RecordKind::kCommit;
     }
 }
 
@@ -229,7 +228,7 @@ class DurableAssembly {
         if (promised(segment) && (!segment.open() || !same_target(log_.target, segment.open()->target)))
             broken(segment, "its first record is missing, or names another file");
         if (promised(segment) && order < *commit_order_ && segment.damage) log_.lost_after = 0;
-        if (segment.open() && segment.hidden_commits > 0) log_.lost_after = 0;
+        if (segment.open() && segment.hides_commit) log_.lost_after = 0;
     }
     void keep_records(ScannedSegment& segment) {
         bool behind = !promised(segment);
@@ -301,9 +300,9 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
         last_order = order;
         log.unread_bytes += segment.unread_bytes;
         log.hides_record = log.hides_record || segment.hides_record;
-        log.hidden_commits += segment.hidden_commits;
+        log.hides_commit = log.hides_commit || segment.hides_commit;
         if (segment.damage && !segment.open()) wrong(segment.damage->message());
-        if (segment.hidden_commits > 0) log.lost_after = 0;
+        if (segment.hides_commit) log.lost_after = 0;
         if (!segment.open()) continue;
         const auto& [header, target] = *segment.open();
         if (opened && !same_target(log.target, target)) {
@@ -319,7 +318,7 @@ ScannedLog assemble(std::vector<ScannedSegment> segments) {
             log.records.push_back(std::move(record));
         }
         if (segment.damage) wrong(segment.damage->message());
-        if (segment.hidden_commits > 0) log.lost_after = 0;
+        if (segment.hides_commit) log.lost_after = 0;
     }
     sort_by_sequence(log.records);
     return log;
@@ -360,7 +359,7 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
         if (found != Found::kRecord) continue;
         segment.damage = tail_moved();
         segment.hides_record = true;
-        segment.hidden_commits = 1;
+        segment.hides_commit = true;
     }
     return Status::ok();
 }
@@ -396,7 +395,7 @@ Result<std::vector<ScannedLog>> scan(io::File& file) {
         // Such a segment may have the records of a log that has no readable one.
         if (anybodys.empty() || !log.target.path.empty()) continue;
         log.hides_record = true;
-        log.hidden_commits = 2;
+        log.hides_commit = true;
     }
     return logs;
 }

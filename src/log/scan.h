@@ -54,7 +54,7 @@ struct ScannedLog {
     std::uint64_t segment_bytes = 0;
     std::uint64_t unread_bytes = 0;     // below the tails, from the first damage on
     bool hides_record = false;          // a record is among these or behind a tail, or a header is unreadable
-    std::uint64_t hidden_commits = 0;   // among these records, at most two in a segment are counted
+    bool hides_commit = false;          // a commit is among these records
     // All damage. A segment with an unreadable header may belong to any log, so every log reports it.
     std::vector<Status> damage;
 };

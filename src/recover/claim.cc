@@ -20,7 +20,7 @@ Status lock_file(Claim& claim, std::span<io::Directory* const> areas, const io::
     auto lock = alone ? FileLock::take(areas, identity, io::Directory::Patience::kTry, FileLock::FullArea::kPassedOver)
                       : FileLock::take(areas, identity, patience);
     if (lock) claim.locks.push_back(std::move(lock).value());
-    else if (lock.status().code() == Code::kUnavailable) claim.busy.emplace(identity, lock.status());
+    else if (io::has_holder(lock.status())) claim.busy.emplace(identity, lock.status());
     else if (lock.status().code() != Code::kNoSpace) return lock.status();
     else if (!alone && !areas.empty()) {
         auto area_locks = lock_all(areas, patience);

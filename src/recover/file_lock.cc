@@ -49,7 +49,7 @@ Result<FileLock::Held> FileLock::take(io::Directory& area, io::Directory::Patien
         if (directory.status().code() == Code::kNotFound) continue;
         if (!directory) return directory.status();
         auto lock = directory.value()->lock(patience);
-        if (lock.status().code() == Code::kUnavailable)
+        if (io::has_holder(lock.status()))
             return Status(Code::kUnavailable, whose(*directory.value()) + " is recovering it", EWOULDBLOCK, true);
         if (!lock) return lock.status();
         const std::string self = fmt::format("{}{}", kHolder, ::getpid());

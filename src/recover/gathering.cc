@@ -83,7 +83,7 @@ Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory
         self->directory_ = std::move(directory).value();
         auto lock = self->directory_->lock(patience);
         if (lock) self->lock_ = std::move(lock).value();
-        else if (lock.status().code() == Code::kUnavailable)
+        else if (io::has_holder(lock.status()))
             return Status(Code::kUnavailable, "another recovery is bringing it home", EWOULDBLOCK, true);
         else if (const int error = lock.status().sys_errno(); error != ENOTSUP && error != ENOSYS && error != ENOLCK)
             return lock.status();

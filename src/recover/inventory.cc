@@ -66,10 +66,10 @@ Status look_for_boards(FoundDirectory& found) {
 
 // Returns true if records of a log without a readable open record may belong to a commit that has returned. Within one
 // boot only damage can tear a record that another one follows. A loss of power may tear any record since the last sync;
-// but a second commit shows that the first one has returned.
+// but a durable log has synced its open record before its first commit.
 bool may_be_promised(const log::ScannedLog& log, const area::BootId& boot_id) {
     if (log.damage.empty()) return false;
-    return log.process.boot_id == boot_id ? log.hides_record : log.hidden_commits >= 2;
+    return log.process.boot_id == boot_id ? log.hides_record : log.hides_commit;
 }
 
 Status look_into_dead(FoundDirectory& found, const area::BootId& boot_id) {

@@ -79,7 +79,7 @@ Result<std::vector<std::unique_ptr<io::Lock>>> lock_all(std::span<io::Directory*
     std::vector<std::unique_ptr<io::Lock>> locks;
     for (io::Directory* const area : ordered) {
         auto lock = area->lock(patience);
-        if (!lock && lock.status().code() == Code::kUnavailable)
+        if (!lock && io::has_holder(lock.status()))
             return Status(Code::kUnavailable, fmt::format("another recovery is at work in {}", area->name()),
                           lock.status().sys_errno(), true);
         if (!lock) return lock.status();

@@ -100,9 +100,10 @@ def tracer_of(process):
 
 
 def wait_for_the_end_of_all(area, path):
+    """Waits for those that name `path`, and for those that have a directory in `area` unless that is None."""
     until = time.monotonic() + GRACE_SECONDS
     # In this order: who is not seen by the first look makes no directory before the second.
-    while (running_on(path) or still_running(area)) and time.monotonic() < until:
+    while (running_on(path) or (area and still_running(area))) and time.monotonic() < until:
         time.sleep(0.01)
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from mounts import unmount
 
 SECONDS_MAX = 240  # for a command
 # linux/ext4.h, fs/xfs/xfs_fs.h: _IOR('X', 125, __u32), and its flag "do not flush the journal".
@@ -66,8 +67,7 @@ class FileSystem:
         system that was shut down, and one that is mounted then is the same: it is tried until that process has ended.
         """
         for _ in range(600):
-            done = run("umount", self.path)
-            assert done.returncode == 0, done.stderr
+            unmount(self.path)
             self.mounted = False
             assert (why := self.mount()) is None, why
             try:

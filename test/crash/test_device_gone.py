@@ -20,7 +20,18 @@ from pathlib import Path
 
 import pytest
 from connector_environment import native
-from crash_environment import LONG, SMALL, STRACE, killing, program, ranks_on, staged, without_marks
+from crash_environment import (
+    LONG,
+    SMALL,
+    STRACE,
+    killing,
+    program,
+    ranks_on,
+    running_on,
+    staged,
+    wait_for_the_end_of_all,
+    without_marks,
+)
 from loop_file_system import FileSystem, run, skip_without_tools
 from parallel_environment import launch
 from seeds import seed_of
@@ -151,6 +162,8 @@ def test_a_file_is_right_or_the_program_is_told(tmp_path, staging, ranks, how):
         finally:
             going.over.set()
             going.join()
+        wait_for_the_end_of_all(None, path)  # those that the launcher has killed
+        assert running_on(path) == []
         count[outcome(path, expected, *ended)] += 1
         stood_still += len(going.stopped) > 0
         path.touch()

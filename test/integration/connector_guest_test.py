@@ -19,6 +19,8 @@ from connector_environment import (
     statistics_file,
 )
 
+from mounts import unmount
+
 pytestmark = pytest.mark.slow
 
 
@@ -420,7 +422,7 @@ def test_what_cannot_be_brought_home_at_the_end_is_told(tmp_path, never_closed):
         (process,) = processes(tmp_path)
         assert process["files_staged"] == 1
     finally:
-        subprocess.run(["umount", str(tmp_path / "small")], check=True)
+        unmount(tmp_path / "small")
 
 
 def test_a_process_that_ends_without_its_end_leaves_what_recovery_brings_home(tmp_path, never_closed):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from forebay.slowfs import SlowFS, available
+from mounts import unmount
 from server_environment import Client, Server, client_reasons, natively, through
 from test_staging_server import FLUSHED, MANY_KINDS
 from two_machines import Machines
@@ -171,7 +172,7 @@ def test_a_staging_area_without_room_slows_a_program_and_loses_nothing(tmp_path)
             assert (here / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()
             assert all(file["staged"] > 0 for file in server.files()) and server.files()
     finally:
-        subprocess.run(["umount", str(area)], check=True)
+        unmount(area)
 
 
 @needs_slowfs

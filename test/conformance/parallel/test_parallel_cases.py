@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from connector_environment import bytes_staged, native, plugin_folder, staged, statistics
+from mounts import unmount
 from parallel_case_runs import (
     CASES,
     IN_TURN,
@@ -404,7 +405,7 @@ def small_device(tmp_path):
         pytest.skip("a file system cannot be mounted here")
     (area / FILLER).write_bytes(bytes((64 << 20) + (256 << 10)))  # leaves 2.75 segments
     yield area
-    subprocess.run(["umount", area], check=True)
+    unmount(area)
 
 
 FILLER = "what-somebody-else-has-there"

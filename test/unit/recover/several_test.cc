@@ -2,6 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "support/forwarding_directory.h"
 #include "support/recovery_fixture.h"
 #include "support/timed_target.h"
 
@@ -17,6 +23,7 @@ using test::same;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // ---- others ------------------------------------------------------------------------------------------
 
@@ -42,6 +49,48 @@ TEST_F(RecoveryTest, does_not_work_beside_another_one) {
         EXPECT_TRUE(report.status().retryable());
     }
     (void)after.recovered();
+}
+
+// Its locks, and those of the directories in it, fail for lack of a resource, once `spared` have succeeded.
+class LocksFail : public test::ForwardingDirectory {
+  public:
+    LocksFail(std::unique_ptr<io::Directory> directory, std::shared_ptr<int> spared, int sys_errno)
+        : ForwardingDirectory(std::move(directory)), spared_(std::move(spared)), errno_(sys_errno) {}
+    Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override {
+        return failing(ForwardingDirectory::open_directory(name));
+    }
+    Result<std::unique_ptr<io::Directory>> create_directory(const std::string& name) override {
+        return failing(ForwardingDirectory::create_directory(name));
+    }
+    Result<std::unique_ptr<io::Lock>> lock(Patience patience) override {
+        if ((*spared_)-- > 0) return ForwardingDirectory::lock(patience);
+        return Status::from_errno(errno_, "lock");
+    }
+
+  private:
+    Result<std::unique_ptr<io::Directory>> failing(Result<std::unique_ptr<io::Directory>> directory) const {
+        if (!directory) return directory;
+        return std::unique_ptr<io::Directory>(
+            std::make_unique<LocksFail>(std::move(directory).value(), spared_, errno_));
+    }
+    const std::shared_ptr<int> spared_;
+    const int errno_;
+};
+
+TEST_F(RecoveryTest, blames_no_other_recovery_for_a_lock_that_it_has_no_memory_for) {
+    committed();
+    for (const int sys_errno : {ENOMEM, EMFILE, ENFILE})
+        for (const int spared : {0, 1}) {   // first it looks into the area, then it locks the file
+            Crash after = crash();
+            LocksFail area(std::make_unique<test::BorrowedDirectory>(after.area()), std::make_shared<int>(spared),
+                           sys_errno);
+            io::Directory* const areas[] = {&area};
+            const auto report = recover(areas, {}, after.outside());
+            ASSERT_FALSE(report) << spared;
+            EXPECT_EQ(report.status().sys_errno(), sys_errno);
+            EXPECT_THAT(report.status().message(), Not(HasSubstr("another")));
+            EXPECT_THAT(report.status().message(), Not(HasSubstr("recovering")));
+        }
 }
 
 TEST_F(RecoveryTest, does_not_guess_which_of_two_runs_was_right) {
