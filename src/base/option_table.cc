@@ -81,7 +81,8 @@ constexpr std::array kTable{
                "each directory of option nls that has no size there."},
     OptionSpec{"read_cache_lifetime", kChoice, "permanent", "", 0, 0, "permanent|temporal",
                "With read_cache=on, a replica:\npermanent: stays for later processes and jobs\n"
-               "temporal: is removed when no process keeps it; a process keeps its open files and the last 64 that it closed"},
+               "temporal: is removed when no process keeps it; a process keeps its open files and the last 64 that it "
+               "closed"},
     OptionSpec{"read_cache_replacement", kChoice, "lru", "", 0, 0, "lru|lfu|fifo|lifo",
                "When the read cache is full, it first removes, of the files that no process has open:\n"
                "lru: the least recently used\nlfu: the least often opened\nfifo: the first that was cached\n"

@@ -310,7 +310,11 @@ int run_compared(const PreparedRun& prepared, const std::vector<std::string>& pr
         complain_of_run(fmt::format("--folder {}: the folder does not exist", request.folder));
         return kExitUsage;
     }
-    const fs::path beside = request.copies.empty() ? folder.parent_path() : fs::absolute(request.copies, error);
+    const fs::path beside = request.copies.empty() ? folder.parent_path() : fs::canonical(request.copies, error);
+    if (error) {
+        complain_of_run(fmt::format("--copies {}: the folder does not exist", request.copies));
+        return kExitUsage;
+    }
     if (folder == folder.root_path() || !fs::is_directory(beside) || beside == folder ||
         beside.string().starts_with(folder.string() + "/")) {
         complain_of_run(fmt::format("{} cannot hold copies of {}: name another folder with --copies", beside.string(),

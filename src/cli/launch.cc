@@ -116,7 +116,8 @@ std::optional<std::string> python_package_folder() {
         packages.push_back(prefix.parent_path().parent_path() / "python" / "forebay");
     for (fs::directory_iterator entry(prefix / "lib", error), end; !error && entry != end; entry.increment(error))
         if (entry->path().filename().string().starts_with("python"))
-            packages.push_back(entry->path() / "site-packages" / "forebay");
+            for (const char* const packages_of : {"site-packages", "dist-packages"})
+                packages.push_back(entry->path() / packages_of / "forebay");
     for (const fs::path& package : packages)
         if (fs::exists(package / "startup" / "sitecustomize.py", error)) return package.string();
     return std::nullopt;

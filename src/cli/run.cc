@@ -39,6 +39,14 @@ bool tell_report(const std::string& folder, const PreparedRun& prepared, const R
 int run_program(const RunRequest& request) {
     int exit_status = kExitFine;
     std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
+    if (prepared && request.compares && options_with(prepared->variables).options.lingers()) {
+        // The files are compared when the program has ended, and another process would still drain.
+        std::vector<std::string> settings = *request.settings;
+        std::erase_if(settings, [](const std::string& setting) { return setting.starts_with("close="); });
+        settings.emplace_back("close=deferred");
+        complain_of_run("--compare: close=deferred, in the place of linger, so that the files are complete");
+        prepared = prepare_run(settings, exit_status);
+    }
     if (!prepared) return exit_status;
     bool made = false;
     if (!request.json_path.empty()) {

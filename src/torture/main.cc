@@ -128,10 +128,11 @@ int run(Request request) {
                     .campaigns = std::move(campaigns).value()};
     for (const Campaign& campaign : torment.campaigns)
         if (campaign.bad() > 0) torment.kept = ground.nls() + " and " + ground.folder();
+    Status unmeasured;
     if (log_bytes > 0 && torment.kept.empty() && !torture.interrupted()) {
         const auto speed = measure_recovery(ground, log_bytes, request.settings);
-        if (!speed && !torture.interrupted()) return complain(speed.status(), cli::kExitProblem);
         if (speed) torment.speed = speed.value();
+        else if (!torture.interrupted()) unmeasured = speed.status();
     }
     torment.seconds = line.seconds();
     torment.interrupted = torture.interrupted();
@@ -139,6 +140,7 @@ int run(Request request) {
         fmt::print("{}\n", as_json(torment).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
     else fmt::print("{}", as_text(torment));
     if (torment.interrupted) return cli::kExitSignal + ground.signals.asked();
+    if (!unmeasured) return complain(unmeasured, cli::kExitProblem);
     return torment.well() ? cli::kExitFine : cli::kExitProblem;
 }
 

@@ -238,6 +238,20 @@ def test_a_prefix_that_make_install_has_made_goes_with_make_uninstall(tmp_path):
     assert not prefix.exists()
 
 
+@pytest.mark.parametrize("prefix", ["/usr/local", "/usr"])
+def test_the_command_finds_the_package_where_debians_python_looks_for_it(tmp_path, prefix):
+    """Debian's Python has packages in dist-packages."""
+    folders = run(["/usr/bin/python3", "-c", "import site; print(*site.getsitepackages())"], native(), tmp_path)
+    if "dist-packages" not in folders.stdout:
+        pytest.skip("this is no Debian with a Python of its own")
+    passes(["/usr/bin/python3", INSTALL, BUILD, prefix, tmp_path], tmp_path)
+    command = tmp_path / prefix[1:] / "bin" / "forebay"
+    (tmp_path / "nls").mkdir()
+    shown = run([command, "run", "-q", "--nls", tmp_path / "nls", "--", "printenv", "PYTHONPATH"], native(), tmp_path)
+    startup = Path(shown.stdout.strip().split(":")[0])
+    assert startup.is_relative_to(tmp_path / prefix[1:]) and (startup / "sitecustomize.py").exists(), shown
+
+
 def test_nothing_is_removed_by_a_manifest_that_leaves_the_prefix(tmp_path):
     (tmp_path / "kept").touch()
     manifest = tmp_path / "prefix" / MANIFEST

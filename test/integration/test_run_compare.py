@@ -102,13 +102,35 @@ def test_a_program_that_fails_natively_fails_so(folder):
     assert done.returncode == 3 and "DIFFERENT" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("how", ["option", "variable", "connector"])
+def test_a_program_that_would_leave_its_drain_to_another_process_ends_with_complete_files(folder, how):
+    options = ("-o", "close=linger") if how == "option" else ()
+    variables = {
+        "variable": {"FOREBAY_CLOSE": "linger"},
+        "connector": {"HDF5_VOL_CONNECTOR": "forebay close=linger"},
+    }.get(how, {})
+    done, found = compare(folder, WRITE.format(factor=1), *options, **variables)
+    assert done.returncode == 0 and found["equal"], done.stderr
+    assert "close=deferred" in done.stderr
+    (process,) = [one for one in found["run"]["processes"] if one["files_staged"]]
+    assert process["deferred_closes"] == 1 and process["left_closes"] == 0, process
+
+
 def test_what_cannot_be_compared_is_refused(folder):
+    done, found = compare(folder, "pass", "--copies", "missing")
+    assert done.returncode == 2 and "--copies missing: the folder does not exist" in done.stderr, done.stderr
     done, found = compare(folder, "pass", "--copies", folder)
     assert done.returncode == 2 and "--copies" in done.stderr and found is None, done.stderr
     done, found = compare(folder, "pass", "--folder", folder / "missing")
     assert done.returncode == 2 and "the folder does not exist" in done.stderr and found is None, done.stderr
     done = subprocess.run([FOREBAY, "run", "--keep", "--", "true"], env=native(), capture_output=True, text=True)
     assert done.returncode == 2 and "--compare" in done.stderr, done.stderr
+
+
+def test_copies_may_go_to_a_relative_folder(folder, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    done, found = compare(folder, WRITE.format(factor=1), "--copies", "../elsewhere", "--keep")
+    assert done.returncode == 0 and len(list((tmp_path / "elsewhere").iterdir())) == len(found["kept"]) > 0, done.stderr
 
 
 def test_copies_go_where_they_are_told_and_stay_when_asked(folder, tmp_path):
