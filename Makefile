@@ -27,7 +27,7 @@ check:  ## what to try each commit with, 5 minutes on two cores: style, compiled
 	@tools/setup
 	@tools/run-tests --check
 
-test:  ## build and run the tests, about 30 minutes on two cores; the last line is the sum
+test:  ## build and run the tests, about 40 minutes on two cores; the last line is the sum
 	@tools/setup
 	@tools/setup torch
 	@tools/run-tests
