@@ -83,7 +83,8 @@ Status note_writer(io::Directory& area, const io::Identity& file, std::uint64_t 
     auto folder = area.open_directory(kWritersFolder);
     const bool made = folder.status().code() == Code::kNotFound;
     if (made) folder = area.create_directory(kWritersFolder);
-    if (folder.status().code() == Code::kAlreadyExists) folder = area.open_directory(kWritersFolder);   // by another server
+    if (folder.status().code() == Code::kAlreadyExists)
+        folder = area.open_directory(kWritersFolder);   // by another server
     if (!folder) return folder.status();
     auto opened = folder.value()->open_file(name_of(file), io::OpenMode::kReadWrite);
     bool replaces_durable = false;

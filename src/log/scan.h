@@ -52,9 +52,9 @@ struct ScannedLog {
     // tells the commit and the records that count.
     std::vector<ScannedPiece> pieces;
     std::uint64_t segment_bytes = 0;
-    std::uint64_t unread_bytes = 0;     // below the tails, from the first damage on
-    bool hides_record = false;          // a record is among these or behind a tail, or a header is unreadable
-    bool hides_commit = false;          // a commit is among these records
+    std::uint64_t unread_bytes = 0;   // below the tails, from the first damage on
+    bool hides_record = false;        // a record is among these or behind a tail, or a header is unreadable
+    bool hides_commit = false;        // a commit is among these records
     // All damage. A segment with an unreadable header may belong to any log, so every log reports it.
     std::vector<Status> damage;
 };

@@ -70,8 +70,8 @@ class LocksFail : public test::ForwardingDirectory {
   private:
     Result<std::unique_ptr<io::Directory>> failing(Result<std::unique_ptr<io::Directory>> directory) const {
         if (!directory) return directory;
-        return std::unique_ptr<io::Directory>(
-            std::make_unique<LocksFail>(std::move(directory).value(), spared_, errno_));
+        return std::unique_ptr<io::Directory>(std::make_unique<LocksFail>(std::move(directory).value(), spared_,
+                                                                          errno_));
     }
     const std::shared_ptr<int> spared_;
     const int errno_;
