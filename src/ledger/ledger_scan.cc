@@ -95,6 +95,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::Pro
     ProcessView view;
     view.directory = directory.name();
     view.pid = header.pid;
+    view.restarted = !self || boot_id_of(header) != area::to_text(self.value().boot_id);
     // Without a lock, number and start time decide, in this boot only.
     const area::Life life = area::life_in(directory);
     view.alive = life == area::Life::kLives || life == area::Life::kUnseen ||
