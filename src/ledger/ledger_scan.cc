@@ -161,6 +161,7 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
     for (const std::string& name : names.value()) {
         if (!undo::log_of_undo(name)) continue;
         const auto journal = directory.open_file(name, io::OpenMode::kRead);
+        if (journal.status().code() == Code::kNotFound) continue;   // a recovery has just removed it
         if (!journal) return journal.status();
         const auto bytes = journal.value()->size();
         if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // no journal yet

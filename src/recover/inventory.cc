@@ -26,6 +26,7 @@ Status look_for_journals(FoundDirectory& found) {
         journal.name = name;
         journal.log = *log;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
+        if (file.status().code() == Code::kNotFound) continue;   // another recovery has just removed it
         if (!file) return file.status();
         // The process died while it created the journal, before it wrote to the target.
         const auto bytes = file.value()->size();
@@ -50,6 +51,7 @@ Status look_for_boards(FoundDirectory& found) {
         board.name = name;
         board.log = *log;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
+        if (file.status().code() == Code::kNotFound) continue;   // another recovery has just removed it
         if (!file) return file.status();
         auto read = group::read_board(*file.value());
         // The process died while it created the board: no process used it, and nothing was staged.
@@ -245,7 +247,8 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
             found->name = name;
             found->process = *owner;
             look_into(*found, is_alive, boot_id);
-            if (!found->refused && found->refused.code() == Code::kNotFound) continue;
+            if (found->refused.code() == Code::kNotFound && area->facts(name).status().code() == Code::kNotFound)
+                continue;
             inventory.directories.push_back(std::move(found));
         }
     }

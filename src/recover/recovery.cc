@@ -487,10 +487,10 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     // Reports a requested file that living processes use, even if no process died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
-    auto died = tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id,
-                        report);
-    // If files are named, `users` has their living users as of the claim.
-    if (!request.only) std::move(died.begin(), died.end(), std::back_inserter(report.refused));
+    auto died = tidy_up(
+        areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id,
+        [&](const FoundDirectory& dead) { return !request.only || has_left(dead, *request.only); }, report);
+    std::move(died.begin(), died.end(), std::back_inserter(report.refused));
     if (!request.only || request.unasked) return report;
     users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
     users.removed = std::move(report.removed);
