@@ -81,6 +81,7 @@ Status look_into_dead(FoundDirectory& found, const area::BootId& boot_id) {
     auto pool = open_trusted(*found.directory, "log", io::OpenMode::kReadWrite);
     if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
     found.pool = std::move(pool).value();
+    if (const auto facts = found.directory->facts("log")) found.log_modified_ns = facts.value().modified_ns;
     auto logs = log::scan(*found.pool);
     if (!logs) return logs.status();
     found.logs = std::move(logs).value();
@@ -253,7 +254,11 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
         }
     }
     make_sessions(inventory);
-    for (Session& session : inventory.sessions) keep_what_is_stated(session);
+    for (Session& session : inventory.sessions) {
+        session.restarted = std::any_of(session.logs.begin(), session.logs.end(),
+                                        [&](const FoundLog& found) { return found.log->process.boot_id != boot_id; });
+        keep_what_is_stated(session);
+    }
     make_teams(inventory);
     return inventory;
 }
