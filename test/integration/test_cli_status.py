@@ -15,7 +15,6 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from staged_program import Holder, environment
 from test_cli import EXIT_NOT_DRAINED, FOREBAY, binary, call, clean_environment, nls  # noqa: F401 (fixtures)
 
 # src/ledger/ledger.h: sizes of the header and of a slot, which are multiples of 64.
@@ -263,28 +262,6 @@ def test_what_was_drained_by_a_process_that_was_interrupted_is_not_left_behind(n
     put(nls, "4000001-1-0", ledger(4000001, 1, []))
     assert "left by" not in status(nls) and "recover" not in status(nls)
     assert not any(process["left_behind"] for process in json.loads(status(nls, "--json"))["processes"])
-
-
-def test_after_a_restart_the_log_of_a_file_counts_more_than_its_ledger(nls, tmp_path):
-    """A ledger is never synced. After a loss of power it may be older than the last commit in the log."""
-    pytest.importorskip("h5py")
-    holder = Holder(tmp_path / "run.h5", environment(nls))
-    holder.kill()
-    (made,) = nls.glob("forebay-*/*-*-*/ledger")
-    content = bytearray(made.read_bytes())
-    for slot in range(HEADER_BYTES, len(content), SLOT_BYTES):
-        for field in ("pending", "held", "oldest_ns"):
-            at = slot + 8 * SLOT_FIELDS.index(field)
-            content[at : at + 8] = bytes(8)
-    made.write_bytes(content)
-    assert call("status", "--check", "--nls", nls).returncode == 0
-    content[32] ^= 1  # the boot id
-    made.write_bytes(content)
-    assert call("status", "--check", "--nls", nls).returncode == 1
-    (file,) = json.loads(status(nls, "--json"))["files"]
-    assert file["state"] == "left_behind"
-    text = status(nls)
-    assert "its log may have more than these counters show" in text and "all staged bytes are in the file" not in text
 
 
 # ---- what died processes leave behind ----
