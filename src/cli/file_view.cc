@@ -38,10 +38,9 @@ FileState file_state_of(const FileView& file) {
     const bool alive = std::any_of(file.members.begin(), file.members.end(),
                                    [](const FileMember& member) { return member.process->alive; });
     if (alive) return file.sum.error != 0 && file.outstanding ? FileState::kFailing : FileState::kAtWork;
-    // A log without an entry in the ledger may hold any bytes.
-    const bool counted = std::any_of(file.members.begin(), file.members.end(),
-                                     [](const FileMember& member) { return member.counters != nullptr; });
-    return counted && !file.outstanding ? FileState::kDrained : FileState::kLeftBehind;
+    const bool told = std::none_of(file.members.begin(), file.members.end(),
+                                   [](const FileMember& member) { return member.may_have_more(); });
+    return told && !file.outstanding ? FileState::kDrained : FileState::kLeftBehind;
 }
 
 }   // namespace
@@ -73,14 +72,15 @@ std::vector<FileView> files_of(const ledger::LedgerScan& scan) {
     for (const ledger::ProcessView& process : scan.processes) {
         for (const ledger::FileCounters& counters : process.files) {
             FileView& file = file_at(counters.device, counters.inode, counters.path);
-            file.members.push_back({&process, &counters, false});
+            file.members.push_back({&process, &counters});
             add(file.sum, counters);
         }
         for (const ledger::LoggedFile& logged : process.logged) {
             FileView& file = file_at(logged.device, logged.inode, logged.path);
             const bool known = std::any_of(file.members.begin(), file.members.end(),
                                            [&](const FileMember& member) { return member.process == &process; });
-            if (!known) file.members.push_back({&process, nullptr, false});
+            if (!known) file.members.push_back({&process});
+            for (FileMember& member : file.members) member.logged = member.logged || member.process == &process;
         }
     }
     std::vector<FileView> result;

@@ -13,6 +13,10 @@ struct FileMember {
     const ledger::ProcessView* process = nullptr;
     const ledger::FileCounters* counters = nullptr;   // null if only the log has the file
     bool drains = false;                              // for all processes of a node
+    bool logged = false;                              // the process's log has the file, if that was read
+
+    // Returns true if the log may have bytes that the counters do not show.
+    [[nodiscard]] bool may_have_more() const noexcept { return counters == nullptr || (logged && process->restarted); }
 };
 
 enum class FileState {

@@ -131,6 +131,8 @@ void append_file(std::string& text, const FileView& file, const Sample& now, con
                                      [](const FileMember& member) { return member.counters != nullptr; });
     if (counted) append_counters(text, file, now, before, screen);
     else fmt::format_to(out, "    no counters, only a log\n");
+    if (file.state == FileState::kLeftBehind && counted && !file.outstanding)
+        fmt::format_to(out, "    its log may have more than these counters show\n");
     if (file.state == FileState::kLeftBehind)
         fmt::format_to(out,
                        "    left by a dead process: `forebay recover` brings the file to its last flush\n"

@@ -95,6 +95,7 @@ Result<ProcessView> read_ledger(io::Directory& directory, const Result<area::Pro
     ProcessView view;
     view.directory = directory.name();
     view.pid = header.pid;
+    view.restarted = !self || boot_id_of(header) != area::to_text(self.value().boot_id);
     // Without a lock, number and start time decide, in this boot only.
     const area::Life life = area::life_in(directory);
     view.alive = life == area::Life::kLives || life == area::Life::kUnseen ||
@@ -160,6 +161,7 @@ Status look_at_logs(io::Directory& directory, ProcessView& view) {
     for (const std::string& name : names.value()) {
         if (!undo::log_of_undo(name)) continue;
         const auto journal = directory.open_file(name, io::OpenMode::kRead);
+        if (journal.status().code() == Code::kNotFound) continue;   // a recovery has just removed it
         if (!journal) return journal.status();
         const auto bytes = journal.value()->size();
         if (bytes && bytes.value() < undo::kUndoFrontBytes) continue;   // no journal yet

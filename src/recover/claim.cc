@@ -40,10 +40,11 @@ Result<std::vector<std::unique_ptr<io::Lock>>> lock_for_listing(const Claim& cla
 }
 
 // The claim did not read the log of a process that lived or was not there. The later listing has a dead process.
-std::vector<DirectoryReport> died_since(const Inventory& seen, const Inventory& now) {
+std::vector<DirectoryReport> died_since(const Inventory& seen, const Inventory& now,
+                                        const std::function<bool(const FoundDirectory&)>& wanted) {
     std::vector<DirectoryReport> died;
     for (const auto& one : now.directories) {
-        if (one->alive || !one->holds_logs()) continue;
+        if (one->alive || !one->holds_logs() || !wanted(*one)) continue;
         const std::string path = one->path();
         const bool was_dead = std::any_of(seen.directories.begin(), seen.directories.end(),
                                           [&](const auto& before) { return !before->alive && before->path() == path; });
@@ -86,7 +87,8 @@ Result<Claim> claim(std::span<io::Directory* const> areas, const std::set<io::Id
 
 std::vector<DirectoryReport> tidy_up(std::span<io::Directory* const> areas, Claim& claim,
                                      io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive,
-                                     const area::BootId& boot_id, Report& report) {
+                                     const area::BootId& boot_id,
+                                     const std::function<bool(const FoundDirectory&)>& wanted, Report& report) {
     Inventory& seen = claim.inventory;
     if (dry_run) {
         tell_of_directories(seen, report);
@@ -102,7 +104,7 @@ std::vector<DirectoryReport> tidy_up(std::span<io::Directory* const> areas, Clai
     tell_of_directories(now.value(), report);
     remove_directories(now.value(), false, report);
     for (io::Directory* const area : areas) remove_dead_file_locks(*area);
-    return died_since(seen, now.value());
+    return died_since(seen, now.value(), wanted);
 }
 
 }   // namespace forebay::recover

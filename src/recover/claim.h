@@ -36,9 +36,11 @@ struct Claim {
                                   const area::BootId& boot_id);
 
 // Reports the directories in the areas now. Removes empty ones of the dead, unless another recovery holds the areas.
-// Returns the directories with logs of processes that died after the claim, which did not read these logs.
+// Returns the directories with logs of processes that died after the claim, which did not read these logs. Leaves out
+// those that are not `wanted`.
 std::vector<DirectoryReport> tidy_up(std::span<io::Directory* const> areas, Claim& claim,
                                      io::Directory::Patience patience, bool dry_run, const IsAlive& is_alive,
-                                     const area::BootId& boot_id, Report& report);
+                                     const area::BootId& boot_id,
+                                     const std::function<bool(const FoundDirectory&)>& wanted, Report& report);
 
 }   // namespace forebay::recover

@@ -58,8 +58,9 @@ class Discarding {
         remove_unreadable(inventory);
         Report users = report_;
         tell_of_living(inventory, users);
-        (void)tidy_up(areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, outside_.boot_id,
-                      report_);
+        (void)tidy_up(
+            areas_, claimed.value(), request_.patience, request_.dry_run, outside_.is_alive, outside_.boot_id,
+            [](const FoundDirectory&) { return false; }, report_);
         users.refused.insert(users.refused.end(), report_.refused.begin(), report_.refused.end());
         users.removed = std::move(report_.removed);
         return users;

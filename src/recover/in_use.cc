@@ -17,6 +17,19 @@ bool is_same(const Wanted& file, const io::Identity& identity, const std::string
 
 }   // namespace
 
+bool has_left(const FoundDirectory& directory, std::span<const Wanted> files) {
+    return std::any_of(files.begin(), files.end(), [&](const Wanted& file) {
+        return std::any_of(directory.logs.begin(), directory.logs.end(),
+                           [&](const log::ScannedLog& log) {
+                               return is_same(file, {log.target.device, log.target.inode}, log.target.path);
+                           }) ||
+               std::any_of(directory.journals.begin(), directory.journals.end(), [&](const FoundJournal& journal) {
+                   const undo::UndoHeader& header = journal.view.header;
+                   return is_same(file, {header.device, header.inode}, header.path);
+               });
+    });
+}
+
 Result<bool> has_open(const FoundDirectory& directory, const Wanted& file) {
     for (const ledger::FileCounters& counters : directory.open_files)
         if (is_same(file, {counters.device, counters.inode}, counters.path)) return true;

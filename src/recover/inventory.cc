@@ -26,6 +26,7 @@ Status look_for_journals(FoundDirectory& found) {
         journal.name = name;
         journal.log = *log;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
+        if (file.status().code() == Code::kNotFound) continue;   // another recovery has just removed it
         if (!file) return file.status();
         // The process died while it created the journal, before it wrote to the target.
         const auto bytes = file.value()->size();
@@ -50,6 +51,7 @@ Status look_for_boards(FoundDirectory& found) {
         board.name = name;
         board.log = *log;
         auto file = open_trusted(*found.directory, name, io::OpenMode::kReadWrite);
+        if (file.status().code() == Code::kNotFound) continue;   // another recovery has just removed it
         if (!file) return file.status();
         auto read = group::read_board(*file.value());
         // The process died while it created the board: no process used it, and nothing was staged.
@@ -79,6 +81,7 @@ Status look_into_dead(FoundDirectory& found, const area::BootId& boot_id) {
     auto pool = open_trusted(*found.directory, "log", io::OpenMode::kReadWrite);
     if (!pool) return pool.status().code() == Code::kNotFound ? Status::ok() : pool.status();
     found.pool = std::move(pool).value();
+    if (const auto facts = found.directory->facts("log")) found.log_modified_ns = facts.value().modified_ns;
     auto logs = log::scan(*found.pool);
     if (!logs) return logs.status();
     found.logs = std::move(logs).value();
@@ -245,12 +248,17 @@ Result<Inventory> take_inventory(std::span<io::Directory* const> areas, const Is
             found->name = name;
             found->process = *owner;
             look_into(*found, is_alive, boot_id);
-            if (!found->refused && found->refused.code() == Code::kNotFound) continue;
+            if (found->refused.code() == Code::kNotFound && area->facts(name).status().code() == Code::kNotFound)
+                continue;
             inventory.directories.push_back(std::move(found));
         }
     }
     make_sessions(inventory);
-    for (Session& session : inventory.sessions) keep_what_is_stated(session);
+    for (Session& session : inventory.sessions) {
+        session.restarted = std::any_of(session.logs.begin(), session.logs.end(),
+                                        [&](const FoundLog& found) { return found.log->process.boot_id != boot_id; });
+        keep_what_is_stated(session);
+    }
     make_teams(inventory);
     return inventory;
 }

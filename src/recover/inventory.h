@@ -48,7 +48,8 @@ struct FoundDirectory {
     bool has_ledger = false;                        // the ledger is readable
     std::uint64_t files_without_slot = 0, wrote_ns = 0;
     // For a dead process:
-    std::unique_ptr<io::File> pool;   // null: there is no log
+    std::unique_ptr<io::File> pool;      // null: there is no log
+    std::uint64_t log_modified_ns = 0;   // mtime of the log; 0: unknown
     std::vector<log::ScannedLog> logs;
     std::vector<FoundBoard> boards;
     std::vector<FoundJournal> journals;
@@ -80,6 +81,7 @@ struct Session {
     io::Identity logged;     // as logged; differs after --accept-moved only
     std::string path;
     log::Sharing sharing;
+    bool restarted = false;               // a log is of an earlier boot
     std::vector<FoundLog> logs;           // the committing process's log is first, if present
     FoundDirectory* board_at = nullptr;   // null: there is no board, or none needed
     FoundBoard* board = nullptr;

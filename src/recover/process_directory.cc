@@ -97,6 +97,7 @@ class Judgement {
         for (const std::string& name : names.value()) {
             if (!undo::log_of_undo(name)) continue;
             const auto journal = open(name);
+            if (journal.status().code() == Code::kNotFound) continue;   // a recovery has just removed it
             if (!journal) {
                 lost(journal.status());
                 continue;

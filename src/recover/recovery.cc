@@ -33,20 +33,6 @@ Result<std::unique_ptr<io::Directory>> home_of(const std::string& path) {
     return io::open_posix_directory(home.string());
 }
 
-// When one of the processes was certainly alive; 0: unknown. The file system may date its writes later. A loss of power
-// may have removed later signs from a durable log, so its process may have lived until then.
-std::uint64_t last_sign_of_life(const Session& session, const Outside& outside) {
-    std::uint64_t last = 0;
-    for (const FoundLog& found : session.logs) {
-        if (found.log->state) last = std::max(last, found.log->state->begun_ns);
-        if (found.log->durable && found.log->process.boot_id != outside.boot_id)
-            last = std::max(last, outside.booted_ns);
-        last = std::max({last, found.directory->wrote_ns, found.log->commit_time_ns});
-        for (const log::ScannedRecord& record : found.log->records) last = std::max(last, record.header.time_ns);
-    }
-    return last;
-}
-
 class Recovery {
   public:
     Recovery(std::span<io::Directory* const> areas, const Claim& claim, const Request& request, const Outside& outside)
@@ -122,6 +108,11 @@ class Recovery {
                     return refused(report, Reason::kInUse,
                                    {Code::kUnavailable,
                                     fmt::format("process {}, which also wrote the file, is still alive", process.pid)});
+        if (lacks_proof(session))
+            return refused(report, Reason::kRestarted,
+                           {Code::kCorrupt,
+                            "the machine was restarted since; the files beside its log say that it is not needed, but "
+                            "they may be older than the log"});
         if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr && !is_complete(session))
             return refused(report, Reason::kIncomplete,
                            {Code::kNotFound, "the board of the processes that wrote it together is not here"});
@@ -166,7 +157,6 @@ class Recovery {
         for (const FoundLog& found : session.logs) {
             const log::ScannedLog& log = *found.log;
             report.unread_bytes += log.unread_bytes;
-            report.restarted = report.restarted || log.process.boot_id != outside_.boot_id;
             durable = durable && log.durable;
             if (hides_a_commit(log, picture.commit_sequence))
                 return refused(report, Reason::kDamaged, log.damage.front());
@@ -306,7 +296,7 @@ class Recovery {
             report.reason = reason;
             report.status = status;
         };
-        if (const Status noted = note_life(*session.logs.front().directory); !noted)
+        if (const Status noted = note_life(*session.logs.front().directory, session.logs.front().log->durable); !noted)
             return fail(Reason::kSystem, noted);
         std::shared_ptr<io::File> file = std::move(subject.target.file);
         if (subject.now) file = witnessed(std::move(file), session, *subject.now, report, subject.target.set_modified);
@@ -315,7 +305,7 @@ class Recovery {
             picture, subject.pools, *file, picture.commit_sequence > 0,
             [&](std::uint64_t bytes) {
                 done += bytes;
-                (void)note_life(*session.logs.front().directory);
+                (void)note_life(*session.logs.front().directory, false);
                 if (request_.progress) request_.progress({report.path, done, picture.bytes, file_, files_});
             },
             outside_.start_thread);
@@ -374,7 +364,7 @@ class Recovery {
     // kUnsupported: another program touched it.
     Status untouched_since(const Session& session, const io::ExistingFile& target,
                            const std::optional<io::FileState>& now, const FileReport& report) const {
-        const std::uint64_t died_ns = last_sign_of_life(session, outside_);
+        const std::uint64_t died_ns = last_sign_of_life(session, outside_.boot_id, outside_.booted_ns);
         const std::optional<log::TargetState>& known = session.logs.front().log->state;
         if (known && known->changed)
             return {Code::kUnsupported, "another program changed it while the process that died still drained it"};
@@ -405,7 +395,7 @@ class Recovery {
             fmt::format("{} is not the file that the program wrote, or its file system was mounted again since", path)};
     }
     bool died_before_it_was_made(const Session& session, const std::string& path) const {
-        const std::uint64_t died_ns = last_sign_of_life(session, outside_),
+        const std::uint64_t died_ns = last_sign_of_life(session, outside_.boot_id, outside_.booted_ns),
                             born_ns = outside_.born_ns ? outside_.born_ns(path) : 0;
         return died_ns != 0 && born_ns > died_ns + kClocksApartNs;
     }
@@ -487,10 +477,10 @@ Result<Report> recover(std::span<io::Directory* const> areas, const Request& req
     // Reports a requested file that living processes use, even if no process died.
     Report users = report;
     if (request.only && !request.unasked) tell_of_users(claimed.value().inventory, *request.only, users);
-    auto died = tidy_up(areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id,
-                        report);
-    // If files are named, `users` has their living users as of the claim.
-    if (!request.only) std::move(died.begin(), died.end(), std::back_inserter(report.refused));
+    auto died = tidy_up(
+        areas, claimed.value(), request.patience, request.dry_run, outside.is_alive, outside.boot_id,
+        [&](const FoundDirectory& dead) { return !request.only || has_left(dead, *request.only); }, report);
+    std::move(died.begin(), died.end(), std::back_inserter(report.refused));
     if (!request.only || request.unasked) return report;
     users.refused.insert(users.refused.end(), report.refused.begin(), report.refused.end());
     users.removed = std::move(report.removed);

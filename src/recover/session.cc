@@ -8,10 +8,26 @@
 
 namespace forebay::recover {
 
+namespace {
+
+// The system writes a mapped page, or a file's mtime, to the device within 35 s; more under load.
+constexpr std::uint64_t kWrittenBackNs = 120'000'000'000;
+
+bool is_retired(const Session& session) noexcept {
+    return session.board != nullptr && session.board->board.frontier.lower() == log::Frontier::kNothing;
+}
+
+bool has_written(const log::ScannedLog& log) noexcept {
+    return !log.records.empty() || log.commit_sequence > 0 || log.unread_bytes > 0 || log.hides_record;
+}
+
+}   // namespace
+
 FileReport introduce(const Session& session) {
     FileReport report;
     report.path = report.logged_path = session.path;
     report.identity = session.identity;
+    report.restarted = session.restarted;
     for (const FoundLog& found : session.logs) {
         report.directories.push_back(found.directory->path());
         report.processes.push_back(found.log->process.pid);
@@ -23,12 +39,37 @@ FileReport introduce(const Session& session) {
 }
 
 bool is_complete(const Session& session) noexcept {
+    if (is_retired(session) || (session.durable_group && session.unwritten)) return true;
+    if (lacks_proof(session)) return false;
     // The undo journals went first, when there was nothing left to undo.
-    if (session.sharing.kind == log::Sharing::Kind::kConsistentNodes) return true;
-    if (session.durable_group && session.unwritten) return true;
-    if (session.board == nullptr) return false;
-    const group::BoardView& board = session.board->board;
-    return !board.begun || board.frontier.lower() == log::Frontier::kNothing;
+    return session.sharing.kind == log::Sharing::Kind::kConsistentNodes ||
+           (session.board != nullptr && !session.board->board.begun);
+}
+
+bool lacks_proof(const Session& session) noexcept {
+    // A durable group syncs its board before its first record.
+    if (!session.restarted || session.durable_group || is_retired(session)) return false;
+    const bool consistent = session.sharing.kind == log::Sharing::Kind::kConsistentNodes;
+    const bool unbegun = session.board != nullptr && !session.board->board.begun;
+    return (consistent || unbegun) && std::any_of(session.logs.begin(), session.logs.end(),
+                                                  [](const FoundLog& found) { return has_written(*found.log); });
+}
+
+std::uint64_t last_sign_of_life(const Session& session, const area::BootId& boot_id, std::uint64_t booted_ns) noexcept {
+    std::uint64_t last = 0, touched = 0;
+    bool signs_lost = false;
+    for (const FoundLog& found : session.logs) {
+        if (found.log->state) last = std::max(last, found.log->state->begun_ns);
+        last = std::max({last, found.directory->wrote_ns, found.log->commit_time_ns});
+        for (const log::ScannedRecord& record : found.log->records) last = std::max(last, record.header.time_ns);
+        if (!found.log->durable || found.log->process.boot_id == boot_id) continue;
+        signs_lost = true;
+        touched = std::max(touched, found.directory->log_modified_ns);
+    }
+    if (!signs_lost) return last;
+    // The process may have lived on until the power failed, but its later signs were not on the device yet.
+    touched = std::max(touched, last);
+    return std::max(last, touched == 0 ? booted_ns : std::min(booted_ns, touched + kWrittenBackNs));
 }
 
 bool is_closed(const TeamSession& team) {
@@ -51,11 +92,12 @@ Reason reason_of_failed_write(const Status& status) noexcept {
     return status.code() == Code::kUnsupported && status.sys_errno() == 0 ? Reason::kChanged : reason_of(status);
 }
 
-Status note_life(FoundDirectory& directory) {
+Status note_life(FoundDirectory& directory, bool durable) {
     auto ledger = directory.directory->open_file("ledger", io::OpenMode::kReadWrite);
     if (!ledger) return ledger.status().code() == Code::kNotFound ? Status::ok() : ledger.status();
     const Status noted = ledger::note_write(*ledger.value(), realtime_ns());
-    return noted.code() == Code::kCorrupt ? Status::ok() : noted;   // a corrupt ledger tells nothing
+    if (noted.code() == Code::kCorrupt) return Status::ok();   // a corrupt ledger tells nothing
+    return noted && durable ? ledger.value()->sync() : noted;
 }
 
 FileReport refused(FileReport report, Reason reason, Status status) {

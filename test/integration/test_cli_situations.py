@@ -15,6 +15,7 @@ import pytest
 from staged_program import environment, holding, process_directories
 from target_calls import STRACE, tracing
 from test_cli import FOREBAY, call, clean_environment
+from test_cli_status import HEADER_BYTES, SLOT_BYTES, SLOT_FIELDS
 
 pytestmark = pytest.mark.slow
 
@@ -102,6 +103,27 @@ def test_a_file_that_is_being_written_is_told_of_by_every_name(path, area):
         holder.close()
         assert answers(path) == {"wait": FINE, "status": FINE, "verify": FINE, "recover": FINE, "discard": FINE}
         assert ask("status", "--check", path).returncode == FINE
+
+
+def test_after_a_restart_the_log_of_a_file_counts_more_than_its_ledger(path, area):
+    """A ledger is never synced. After a loss of power it may be older than the last commit in the log."""
+    with holding(path, area) as holder:
+        holder.kill()
+    (directory,) = process_directories(area)
+    content = bytearray((directory / "ledger").read_bytes())
+    for slot in range(HEADER_BYTES, len(content), SLOT_BYTES):
+        for field in ("pending", "held", "oldest_ns"):
+            at = slot + 8 * SLOT_FIELDS.index(field)
+            content[at : at + 8] = bytes(8)
+    (directory / "ledger").write_bytes(content)
+    assert ask("status", "--check", path).returncode == FINE
+    content[32] ^= 1  # the boot id
+    (directory / "ledger").write_bytes(content)
+    assert ask("status", "--check", path).returncode == ask("wait", path).returncode == PROBLEM
+    (file,) = json.loads(ask("status", "--json", path).stdout)["files"]
+    assert file["state"] == "left_behind"
+    text = ask("status", path).stdout
+    assert "its log may have more than these counters show" in text and "all staged bytes are in the file" not in text
 
 
 def test_commands_name_only_processes_that_have_the_file(path, area, tmp_path):

@@ -30,6 +30,7 @@ class Crash {
     Crash(Crash& other) : Crash(*other.area_, [&] { return other.contents(); }, other.identity_, false) {
         boot_id = other.boot_id;
         modified_ns = other.modified_ns;
+        booted_ns = other.booted_ns;
     }
 
     // Lets every call from the `nth` on fail, as if recovery were killed there.
@@ -43,6 +44,7 @@ class Crash {
     [[nodiscard]] recover::Outside outside() {
         recover::Outside outside{[this](const area::ProcessIdentity& process) { return alive(process); }, boot_id,
                                  [this](const std::string& path) { return open_target(path); }};
+        outside.booted_ns = booted_ns;
         outside.open_home = [this](const std::string&) -> Result<std::unique_ptr<io::Directory>> {
             return std::unique_ptr<io::Directory>(std::make_unique<BorrowedDirectory>(*home_));
         };
@@ -88,6 +90,7 @@ class Crash {
     std::function<bool(const area::ProcessIdentity&)> alive = [](const area::ProcessIdentity&) { return false; };
     area::BootId boot_id = area::identify_this_process().value().boot_id;
     std::uint64_t modified_ns = 0;   // time of the last write to the target
+    std::uint64_t booted_ns = 0;     // begin of the boot; 0: unknown
     Status target_status;            // result of opening the target
     // Wraps the target that recovery opens; empty: no wrapper.
     std::function<io::ExistingFile(io::ExistingFile file)> seen_as;

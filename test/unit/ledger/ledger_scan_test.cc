@@ -10,7 +10,9 @@
 
 #include "area/process.h"
 #include "area/staging_area.h"
+#include "io/posix_file.h"
 #include "ledger/ledger.h"
+#include "support/stale_listing.h"
 
 namespace forebay::ledger {
 namespace {
@@ -109,6 +111,20 @@ TEST_F(LedgerScanTest, a_process_of_an_earlier_boot_is_not_alive) {
     digit = digit == std::byte{'0'} ? std::byte{'1'} : std::byte{'0'};
     put("1-2-0", bytes);
     EXPECT_FALSE(scan().processes.at(0).alive);
+    EXPECT_TRUE(scan().processes.at(0).restarted);
+}
+
+TEST_F(LedgerScanTest, a_journal_that_a_recovery_has_just_removed_leaves_no_gap) {
+    auto bytes = ledger_of_this_process();
+    bytes[offsetof(LedgerHeader, process_start_ticks)] ^= std::byte{1};
+    put("1-2-0", bytes);
+    const auto area = std::move(io::open_posix_directory(root_.string())).value();
+    test::StaleArea seen(*area, {"undo-5"});
+    const LedgerScan found = scan_ledgers(seen);
+    EXPECT_THAT(found.skipped, IsEmpty());
+    ASSERT_EQ(found.processes.size(), 1u);
+    EXPECT_FALSE(found.processes.front().alive);
+    EXPECT_FALSE(found.processes.front().restarted);
 }
 
 TEST_F(LedgerScanTest, what_is_no_ledger_is_left_out_and_named) {

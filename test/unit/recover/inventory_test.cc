@@ -65,6 +65,7 @@ TEST_F(InventoryTest, finds_what_is_sound) {
     EXPECT_EQ(session.identity, (io::Identity{7, 1}));
     EXPECT_EQ(session.logs.front().directory->path(), process().string());
     EXPECT_EQ(session.logs.front().directory->open_files.size(), 1u);
+    EXPECT_GT(session.logs.front().directory->log_modified_ns, 0u);
 }
 
 TEST_F(InventoryTest, passes_over_what_is_no_process_directory) {

@@ -17,6 +17,7 @@
 #include "base/checksum.h"
 #include "io/posix_file.h"
 #include "support/leftover.h"
+#include "support/stale_listing.h"
 
 namespace forebay::recover {
 namespace {
@@ -158,6 +159,14 @@ TEST_F(ProcessDirectoryTest, that_is_a_symbolic_link_is_not_followed) {
     EXPECT_EQ(found.unread.code(), Code::kPermissionDenied);
     EXPECT_TRUE(found.files.empty());
     std::filesystem::remove(directory());
+}
+
+TEST_F(ProcessDirectoryTest, whose_journal_was_just_removed_by_a_recovery_is_readable) {
+    leave();
+    test::StaleArea seen(*area_, {"undo-5"});
+    const ProcessDirectory found = judge(seen, "1-5-0", {1, 5, {}}, [](const area::ProcessIdentity&) { return false; });
+    EXPECT_TRUE(found.unread) << found.unread.message();
+    EXPECT_EQ(found.files.size(), 1u);
 }
 
 TEST_F(ProcessDirectoryTest, that_is_just_being_made_holds_nothing) {
