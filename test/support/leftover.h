@@ -44,9 +44,9 @@ class LeftBehind {
         return open({7, inode}, "/scratch/run.h5", size, sharing);
     }
     log::FileLog& open(const io::Identity& identity, const std::string& path, std::uint64_t size,
-                       const log::Sharing& sharing = {}, const log::Birth& born = {}) {
+                       const log::Sharing& sharing = {}, const log::Birth& born = {}, bool durable = false) {
         logs_.push_back(std::make_unique<log::FileLog>(
-            pool_, logs_.size() + 1, log::LogTarget{identity.device, identity.inode, path, sharing, false, born},
+            pool_, logs_.size() + 1, log::LogTarget{identity.device, identity.inode, path, sharing, durable, born},
             false));
         (void)ledger_.take_slot(path, identity.device, identity.inode);
         adopt(*logs_.back(), {0, size});
