@@ -46,8 +46,8 @@ Status check_own(io::Directory& directory, const std::string& name, io::Facts::K
 }
 
 std::string text_of(const RegisteredArea& area) {
-    return fmt::format("{}\ndevice {}\nboot {}\nmemory {}\npath {}\n", kFirstLine, area.device, area.boot_id,
-                       area.in_memory ? 1 : 0, area.nls);
+    return fmt::format("{}\ndevice {}\ninode {}\nboot {}\nmemory {}\npath {}\n", kFirstLine, area.device, area.inode,
+                       area.boot_id, area.in_memory ? 1 : 0, area.nls);
 }
 
 // The path comes last, because it may hold any bytes.
@@ -63,12 +63,16 @@ std::optional<RegisteredArea> parse(std::string_view text) {
         return value;
     };
     if (const auto first = line(kFirstLine); !first || !first->empty()) return std::nullopt;
-    const auto device = line("device "), boot = line("boot "), memory = line("memory ");
-    if (!device || !boot || !memory || !text.starts_with("path /") || !text.ends_with('\n')) return std::nullopt;
-    const char* const end = device->data() + device->size();
-    if (const auto parsed = std::from_chars(device->data(), end, area.device);
-        parsed.ec != std::errc{} || parsed.ptr != end)
-        return std::nullopt;
+    const auto number = [&](std::string_view word, std::uint64_t& into) {
+        const auto digits = line(word);
+        if (!digits) return false;
+        const char* const end = digits->data() + digits->size();
+        const auto parsed = std::from_chars(digits->data(), end, into);
+        return parsed.ec == std::errc{} && parsed.ptr == end;
+    };
+    if (!number("device ", area.device) || !number("inode ", area.inode)) return std::nullopt;
+    const auto boot = line("boot "), memory = line("memory ");
+    if (!boot || !memory || !text.starts_with("path /") || !text.ends_with('\n')) return std::nullopt;
     area.boot_id = *boot;
     area.in_memory = *memory == "1";
     text.remove_prefix(std::string_view("path ").size());
@@ -108,6 +112,7 @@ Result<RegisteredArea> describe(const std::string& nls) {
     const auto identity = io::identify(area.nls);
     if (!identity) return identity.status();
     area.device = identity.value().device;
+    area.inode = identity.value().inode;
     if (const auto kind = io::file_system_of(area.nls)) area.in_memory = kind.value().memory;
     const auto process = identify_this_process();
     if (!process) return process.status();

@@ -1,17 +1,16 @@
 #include "cli/mounted.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 
 #include "area/process.h"
 #include "area/staging_area.h"
+#include "io/posix_file.h"
 
 namespace forebay::cli {
 
@@ -19,18 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<std::uint64_t> device_of(const fs::path& path) {
-    struct stat facts{};
-    if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
-    return static_cast<std::uint64_t>(facts.st_dev);
-}
-
-std::optional<std::uint64_t> device_above(fs::path path) {
-    while (path.has_parent_path() && path != path.parent_path()) {
+// The identity of the directory, or of the lowest one above it that exists.
+Result<io::Identity> existing_above(fs::path path) {
+    auto found = io::identify(path.string());
+    while (!found && path.has_parent_path() && path != path.parent_path()) {
         path = path.parent_path();
-        if (const auto device = device_of(path)) return device;
+        found = io::identify(path.string());
     }
-    return std::nullopt;
+    return found;
 }
 
 bool is_in_use(const std::string& nls) {
@@ -64,17 +59,15 @@ bool is_mounted_anywhere(std::uint64_t device) {
 AreaState state_of(const area::RegisteredArea& area) {
     const auto self = area::identify_this_process();
     const bool same_boot = !self || area::to_text(self.value().boot_id) == area.boot_id;
-    errno = 0;
-    const auto device = device_of(area.nls);
-    if (!device && errno != ENOENT && errno != ENOTDIR) return AreaState::kInUse;   // a later access reports the error
-    const bool same_device = (device ? device : device_above(area.nls)) == area.device;
-    if (same_device || !same_boot)
-        if (is_in_use(area.nls)) return AreaState::kInUse;
-    if (same_device) return AreaState::kGone;
+    const auto there = io::identify(area.nls);
+    if (!there && there.status().sys_errno() != ENOENT && there.status().sys_errno() != ENOTDIR)
+        return AreaState::kInUse;   // a later access reports the error
+    // After a restart a device may have another number, and the directory still has its inode. Below a mount point
+    // without its file system lies another directory, possibly with files.
+    const auto found = there ? there : existing_above(area.nls);
+    if ((found && found.value().device == area.device) || (!same_boot && there && there.value().inode == area.inode))
+        return is_in_use(area.nls) ? AreaState::kInUse : AreaState::kGone;
     if (area.in_memory && (!same_boot || !is_mounted_anywhere(area.device))) return AreaState::kGone;
-    // After a restart a device may have another number. A directory with files in it waits for no file system.
-    std::error_code error;
-    if (!same_boot && device && !fs::is_empty(area.nls, error) && !error) return AreaState::kGone;
     return AreaState::kElsewhere;
 }
 

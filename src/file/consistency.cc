@@ -6,6 +6,7 @@
 #include "base/attempt.h"
 #include "file/meeting.h"
 #include "file/on_several_nodes.h"
+#include "recover/gathering.h"
 
 namespace forebay::file {
 
@@ -83,6 +84,7 @@ Status OnSeveralNodes::begin_journal(std::uint64_t team, const area::ProcessIden
                                   identity.device,
                                   identity.inode,
                                   state_.file->path()};
+    FOREBAY_TRY(recover::Gathering::check_length(header.path, team));
     auto file = state_.engine->area().directory()->open_file(undo::undo_name(state_.file->state().name.log_number),
                                                              io::OpenMode::kCreateNew);
     FOREBAY_TRY(file.status());

@@ -81,7 +81,7 @@ Result<BoardView> read_board(io::File& file) {
         std::uint64_t adopted = 0, released = 0;
         FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, adopted), adopted));
         FOREBAY_TRY(read_at(file, row + offsetof(BoardRow, released), released));
-        if (adopted > released) ++view.logs;
+        if (adopted > released) view.writers.push_back(process);
         if (i == 0) view.begun = adopted > 0;
         if (process.pid != 0) view.participants.push_back(process);
     }

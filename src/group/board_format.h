@@ -122,7 +122,8 @@ struct BoardView {
     log::Frontier frontier;
     std::vector<area::ProcessIdentity> participants;
     std::uint64_t unfollowed_bytes = 0;   // payload that the live drainer has not found yet
-    std::size_t logs = 0;                 // logs of participants with records that may still count
+    // The processes whose logs have segments with records that may still count: one for each log.
+    std::vector<area::ProcessIdentity> writers;
     bool begun = false;                   // the drainer's log has had a segment; no participant writes before that
     std::optional<Statement> statement;   // of a durable group
 };

@@ -175,8 +175,12 @@ class DurableAssembly {
     explicit DurableAssembly(std::vector<ScannedSegment> segments)
         : segments_(std::move(segments)), log_(begin_log(segments_)) {
         log_.durable = true;
-        for (const ScannedSegment& segment : segments_)
-            needed_from_ = std::max(needed_from_, segment.header.needed_from);
+        for (const ScannedSegment& segment : segments_) {
+            // No writer gives back the segment that tells of it.
+            const std::uint64_t needed = segment.header.needed_from;
+            if (needed <= segment.header.order) needed_from_ = std::max(needed_from_, needed);
+            else broken(segment, fmt::format("it tells that all segments before {} were given back", needed));
+        }
         // Segments that were given back may be there again.
         std::erase_if(segments_, [&](const ScannedSegment& segment) { return segment.header.order < needed_from_; });
     }
@@ -200,6 +204,8 @@ class DurableAssembly {
   private:
     void find_last_commit(const ScannedSegment& segment) {
         log_.unread_bytes += segment.unread_bytes;
+        log_.hides_record = log_.hides_record || segment.hides_record;
+        log_.hides_commit = log_.hides_commit || segment.hides_commit;
         if (segment.damage) log_.damage.push_back(damage_of(segment, segment.damage->message()));
         if (!segment.open()) return;
         const auto& [header, target] = *segment.open();
@@ -243,6 +249,7 @@ class DurableAssembly {
     void broken(const ScannedSegment& segment, std::string_view what) {
         log_.damage.push_back(damage_of(segment, what));
         log_.lost_after = 0;
+        log_.hides_record = log_.hides_commit = true;
     }
 
     std::vector<ScannedSegment> segments_;

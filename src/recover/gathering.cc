@@ -7,9 +7,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 
 #include "base/bytes.h"
 #include "base/checksum.h"
+#include "io/posix_file.h"
 
 namespace forebay::recover {
 
@@ -53,6 +55,14 @@ Status gone_is_fine(const Status& status) { return status.code() == Code::kNotFo
 
 std::string Gathering::name(const std::string& file, std::uint64_t team) {
     return fmt::format(".{}.forebay-{:016x}", file, team);
+}
+
+// Asks the file system, because only it knows its limit.
+Status Gathering::check_length(const std::string& path, std::uint64_t team) {
+    const std::filesystem::path target = path;
+    const auto there = io::identify((target.parent_path() / name(target.filename().string(), team)).string());
+    if (there.status().sys_errno() != ENAMETOOLONG) return Status::ok();
+    return {Code::kUnsupported, path + ": its name is too long, recovery could not make a directory beside it"};
 }
 
 Result<std::unique_ptr<Gathering>> Gathering::open(std::unique_ptr<io::Directory> home, const std::string& file,

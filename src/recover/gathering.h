@@ -33,6 +33,9 @@ class Gathering {
                                                                  const std::string& file, std::uint64_t team,
                                                                  bool create, io::Directory::Patience patience);
     [[nodiscard]] static std::string name(const std::string& file, std::uint64_t team);
+    // kUnsupported: the file system takes no name as long as the one of the directory beside the target `path`. So no
+    // recovery could bring the nodes' copies together.
+    [[nodiscard]] static Status check_length(const std::string& path, std::uint64_t team);
 
     [[nodiscard]] Result<bool> done();
     // Copies a rank's journal, unless its copy is complete. `wrote_ns`: the rank was certainly alive then. Calls

@@ -94,10 +94,10 @@ struct Session {
     }
     [[nodiscard]] const log::Birth& born() const noexcept { return logs.front().log->target.born; }
     bool has_drainer = true;   // the committing process's log is present
-    // For durable logs of several processes (stated.h):
+    // For logs of several processes (stated.h):
     bool durable_group = false;
-    bool unwritten = false;   // no process had written yet
-    Status missing, damage;   // of the stated records; damage also of an unreadable log that may have the commits
+    bool unwritten = false;   // a durable group: no process had written yet
+    Status missing, damage;   // of the logs that count; damage also of an unreadable log that may have the commits
 };
 
 // A file that several nodes wrote with nodes=consistent: its undo journals here, and the sessions of its logs.

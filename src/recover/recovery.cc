@@ -140,11 +140,6 @@ class Recovery {
         if (!session.missing) return refused(report, Reason::kIncomplete, session.missing);
         if (!session.damage) return refused(report, Reason::kDamaged, session.damage);
         if (session.durable_group) return std::nullopt;
-        if (session.board->board.logs > session.logs.size())
-            return refused(report, Reason::kIncomplete,
-                           {Code::kNotFound,
-                            fmt::format("{} processes wrote it together, only {} of their logs are here",
-                                        session.board->board.logs, session.logs.size())});
         if (!session.has_drainer && session.sharing.kind != log::Sharing::Kind::kSeveralNodes)
             return refused(report, Reason::kIncomplete,
                            {Code::kNotFound, "the log with the commits of the processes that wrote it is not here"});

@@ -46,11 +46,30 @@ Status keep(const FoundLog& found, const Statement::Log& stated) {
     return Status::ok();
 }
 
+// A count proves nothing: a process may have died before it gave back a segment that the board no longer counts.
+Status find_logs_of_writers(const Session& session) {
+    std::vector<area::ProcessIdentity> missing = session.board->board.writers;
+    for (const FoundLog& found : session.logs) {
+        const area::ProcessIdentity& owner = found.log->process;
+        const auto writer = std::ranges::find_if(missing, [&](const area::ProcessIdentity& one) {
+            return one.pid == owner.pid && one.start_ticks == owner.start_ticks;
+        });
+        if (writer != missing.end()) missing.erase(writer);
+    }
+    if (missing.empty()) return Status::ok();
+    return {Code::kNotFound, fmt::format("{} processes wrote it together, and of process {} the log is not here",
+                                         session.board->board.writers.size(), missing.front().pid)};
+}
+
 }   // namespace
 
 void keep_what_is_stated(Session& session) {
     const auto is_durable = [](const FoundLog& found) { return found.log->durable; };
-    if (session.board == nullptr || std::none_of(session.logs.begin(), session.logs.end(), is_durable)) return;
+    if (session.board == nullptr) return;
+    if (std::none_of(session.logs.begin(), session.logs.end(), is_durable)) {
+        if (session.damage) session.missing = find_logs_of_writers(session);
+        return;
+    }
     session.durable_group = true;
     group::BoardView& board = session.board->board;
     if (board.frontier.lower() == log::Frontier::kNothing) return;

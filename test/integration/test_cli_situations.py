@@ -179,6 +179,33 @@ def test_the_registry_forgets_what_is_empty(path, area, registry):
     assert noted() == []
 
 
+def test_after_a_restart_an_area_is_looked_for_until_its_own_directory_is_there(path, area, registry):
+    """A restart may change the number of the area's device, and may leave its file system unmounted."""
+    with holding(path, area) as holder:
+        holder.kill()
+    (entry,) = registry.glob("forebay-areas-*/*")
+    text = entry.read_text()
+    for line in ("device 1", "boot 00000000-0000-0000-0000-000000000000", "memory 0"):
+        text, replaced = re.subn(rf"^{line.split()[0]} .*$", line, text, count=1, flags=re.MULTILINE)
+        assert replaced == 1
+    entry.write_text(text)
+    mounted = area.rename(area.with_name("the file system"))
+    area.mkdir()
+    (area / "NOT_MOUNTED").touch()
+    for command in (["status", "--check"], ["wait", path], ["recover"], ["drain", "--all", "--timeout", "0"]):
+        done = ask(*command)
+        assert done.returncode == UNKNOWN, (command, done.stdout, done.stderr)
+        assert f"{area}: its file system is not mounted there" in done.stdout + done.stderr
+        assert entry.read_text() == text
+    shutil.rmtree(area)
+    mounted.rename(area)
+    assert ask("status", "--check").returncode == PROBLEM
+    assert ask("recover").returncode == FINE
+    assert process_directories(area) == []
+    assert ask("status", "--check").returncode == FINE
+    assert not entry.exists(), "it is empty"
+
+
 @pytest.mark.parametrize("gone", ["deleted", "damaged entry", "unreadable registry"])
 def test_what_the_registry_cannot_tell_is_told(path, area, registry, gone):
     path.touch()

@@ -31,10 +31,10 @@ namespace forebay::test {
 
 class Scratch {
   public:
-    explicit Scratch(const std::vector<std::byte>& content = {}) {
+    explicit Scratch(const std::vector<std::byte>& content = {}, std::string name = "run.h5") : name_(std::move(name)) {
         EXPECT_NE(path_, "");
         std::filesystem::create_directory(area());
-        auto file = std::move(io::open_posix_directory(path_)).value()->open_file("run.h5", io::OpenMode::kCreateNew);
+        auto file = std::move(io::open_posix_directory(path_)).value()->open_file(name_, io::OpenMode::kCreateNew);
         EXPECT_TRUE(file.value()->write_at(0, content));
     }
     ~Scratch() { std::filesystem::remove_all(path_); }
@@ -42,12 +42,12 @@ class Scratch {
     Scratch& operator=(const Scratch&) = delete;
 
     [[nodiscard]] std::string area() const { return path_ + "/area"; }
-    [[nodiscard]] std::string target() const { return path_ + "/run.h5"; }
+    [[nodiscard]] std::string target() const { return path_ + "/" + name_; }
     [[nodiscard]] stage::Engine::OpenArea opener() const {
         return [path = area()] { return io::open_posix_directory(path); };
     }
     [[nodiscard]] std::vector<std::byte> contents() const {
-        auto file = std::move(io::open_posix_directory(path_)).value()->open_file("run.h5", io::OpenMode::kRead);
+        auto file = std::move(io::open_posix_directory(path_)).value()->open_file(name_, io::OpenMode::kRead);
         std::vector<std::byte> bytes(file.value()->size().value());
         EXPECT_TRUE(file.value()->read_at(0, bytes));
         return bytes;
@@ -81,6 +81,7 @@ class Scratch {
 
   private:
     const std::string path_ = make_scratch_folder();
+    const std::string name_;
 };
 
 // The expected content of a file.

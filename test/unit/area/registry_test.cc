@@ -70,6 +70,20 @@ TEST_F(AreaRegistryTest, an_entry_that_was_never_finished_is_named_and_then_mend
     }
 }
 
+TEST_F(AreaRegistryTest, knows_a_directory_from_a_later_one_of_its_name) {
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(note_area(options_, path("nls")));
+        const Registry registry = read_registry(options_);
+        ASSERT_THAT(registry.areas, SizeIs(1));
+        struct stat facts{};
+        ASSERT_EQ(::stat(path("nls").c_str(), &facts), 0);
+        EXPECT_EQ(registry.areas.front().device, facts.st_dev);
+        EXPECT_EQ(registry.areas.front().inode, facts.st_ino);
+        fs::rename(path("nls"), path("earlier" + std::to_string(i)));
+        fs::create_directory(path("nls"));
+    }
+}
+
 TEST_F(AreaRegistryTest, forgets_an_area_and_goes_with_the_last_one) {
     ASSERT_TRUE(note_area(options_, path("nls")));
     forget_area(read_registry(options_).areas.front());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
@@ -57,6 +58,35 @@ TEST(SeveralNodes, read_bytes_whose_drain_pauses_after_failures_that_pass) {
         EXPECT_TRUE(member.close());
     });
     EXPECT_TRUE(same(scratch.contents(), bytes));
+}
+
+// Recovery makes a directory beside the file, whose name is 26 bytes longer.
+TEST(SeveralNodes, promise_no_recovery_of_a_file_whose_name_is_too_long_for_it) {
+    constexpr std::size_t kLongest = 255 - 26;
+    for (const std::size_t length : {kLongest, kLongest + 1})
+        for (const bool strict : {false, true}) {
+            SCOPED_TRACE(testing::Message() << length << " bytes, strict " << strict);
+            test::Scratch scratch({}, std::string(length, 'x'));
+            ASSERT_TRUE(io::identify(scratch.target()));
+            test::ThreadTeam::run(2, [&](std::shared_ptr<file::Team> team) {
+                LoadedOptions loaded = test::small_options();
+                loaded.options.node = team->rank() == 0 ? "a" : "b";
+                loaded.options.nodes = SeveralNodes::kConsistent;
+                loaded.options.strict = strict;
+                test::TeamMember member(team, scratch, std::move(loaded));
+                if (length > kLongest && strict) {
+                    EXPECT_EQ(member.opened().code(), Code::kUnsupported);
+                    return;
+                }
+                ASSERT_TRUE(member.opened()) << member.opened().message();
+                EXPECT_EQ(member.file().keeps_journal(), length == kLongest);
+                if (team->rank() == 0) {
+                    EXPECT_EQ(member.warning().find("its name is too long") != std::string::npos, length > kLongest)
+                        << member.warning();
+                }
+                EXPECT_TRUE(member.close());
+            });
+        }
 }
 
 // A clock that moves by a step at each look, so that a pause ends between any two looks.

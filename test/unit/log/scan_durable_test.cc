@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 
+#include "base/bytes.h"
 #include "io/memory_file.h"
 #include "log/file_log.h"
 #include "support/engine_fixture.h"
@@ -16,7 +18,7 @@ namespace {
 
 using test::ScanTest;
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class DurableScanTest : public ScanTest {
   protected:
@@ -74,6 +76,50 @@ TEST_F(DurableScanTest, segments_that_were_given_back_do_not_count_when_they_are
     EXPECT_EQ(logs.front().lost_after, std::nullopt);
     EXPECT_THAT(sequences(logs.front()), ElementsAre(5u, 6u));
     EXPECT_THAT(logs.front().segments, ElementsAre(0u, kSegment));   // all are to be freed
+}
+
+TEST_F(DurableScanTest, a_segment_that_tells_of_its_own_release_is_damaged_and_releases_none) {
+    FileLog& log = add_durable(1);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        adopt(log);
+        write(log, 100 * i);
+        commit(log, 100 * i + 100);
+    }
+    for (std::uint64_t segment = 0; segment < 3; ++segment)
+        for (const std::uint64_t needed : {segment + 1, std::uint64_t{1} << 40, UINT64_MAX}) {
+            SCOPED_TRACE(testing::Message() << needed << " in segment " << segment);
+            std::array<std::byte, 8> word{};
+            store_le(word.data(), needed);
+            ASSERT_TRUE(file()->write_at(segment * kSegment + kNeededOffset, word));
+            const auto logs = scan_file();
+            ASSERT_EQ(logs.size(), 1u);
+            EXPECT_EQ(logs.front().target.path, "/scratch/a.h5");
+            EXPECT_EQ(logs.front().lost_after, std::optional<std::uint64_t>(0));
+            EXPECT_THAT(logs.front().damage, SizeIs(1));
+            EXPECT_THAT(sequences(logs.front()), ElementsAre(2u, 3u, 5u, 6u, 8u, 9u));
+            store_le(word.data(), std::uint64_t{0});
+            ASSERT_TRUE(file()->write_at(segment * kSegment + kNeededOffset, word));
+        }
+    EXPECT_EQ(scan_file().front().lost_after, std::nullopt);
+}
+
+// The process died between the note and the release.
+TEST_F(DurableScanTest, records_whose_file_only_a_released_segment_names_are_told) {
+    FileLog& log = add_durable(1);
+    adopt(log);
+    write(log, 0);
+    commit(log, 100);
+    const std::uint64_t first = adopt(log, {3, 100, 1234}).index() * kSegment + kSegmentHeaderBytes;
+    write(log, 0);
+    commit(log, 100);
+    log.declare_needed_from(1);
+    flip(first + 20);
+    const auto logs = scan_file();
+    ASSERT_EQ(logs.size(), 1u);
+    EXPECT_EQ(logs.front().target.path, "");
+    EXPECT_THAT(logs.front().damage, SizeIs(1));
+    EXPECT_TRUE(logs.front().hides_record);
+    EXPECT_TRUE(logs.front().hides_commit);
 }
 
 TEST_F(DurableScanTest, a_commit_whose_record_went_with_its_segment_is_known_from_a_later_one) {

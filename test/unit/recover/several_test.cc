@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -162,6 +164,12 @@ class SharedRecoveryTest : public RecoveryTest {
         two.resize(70);
         return joined({one, two, bytes_of(50, 3)});
     }
+    static void remove(Crash& crash, const std::string& directory) {
+        const auto gone = std::move(crash.area().open_directory(directory)).value();
+        const auto files = gone->list();
+        for (const std::string& file : files.value()) ASSERT_TRUE(gone->remove_file(file));
+        ASSERT_TRUE(crash.area().remove_directory(directory));
+    }
     LeftBehind *first_ = nullptr, *second_ = nullptr;
     log::FileLog *first_log_ = nullptr, *second_log_ = nullptr;
     std::uint64_t last_ = 0;
@@ -215,10 +223,33 @@ TEST_F(SharedRecoveryTest, waits_until_all_who_wrote_have_ended) {
 TEST_F(SharedRecoveryTest, needs_the_logs_of_all) {
     write_together();
     Crash after = crash();
-    auto gone = std::move(after.area().open_directory("101-5-0")).value();
-    ASSERT_TRUE(gone->remove_file("log"));
-    ASSERT_TRUE(gone->remove_file("ledger"));
-    ASSERT_TRUE(after.area().remove_directory("101-5-0"));
+    remove(after, "101-5-0");
+    expect_refusal(after, Reason::kIncomplete);
+}
+
+// A process that dies while it waits for room may leave a segment that the drainer has released.
+TEST_F(SharedRecoveryTest, needs_the_log_of_each_who_wrote_also_if_there_are_as_many) {
+    LeftBehind &first = process(100), &second = process(101), &third = process(102);
+    const log::Sharing sharing{log::Sharing::Kind::kOneNode, 77};
+    auto& drained = first.open(1, 0, sharing);
+    auto& followed = second.open(1, 0, sharing);
+    (void)third.open(1, 0, sharing);
+    first.board(77, {first.process, second.process, third.process});
+    second.write(followed, 0, bytes_of(100, 1));
+    first.write(drained, 100, bytes_of(100, 2));
+    first.commit(drained, 200);
+    Crash after = crash();
+    const std::uint64_t released = 1;
+    const std::uint64_t row = sizeof(group::BoardHeader) + 2 * sizeof(group::BoardRow);
+    ASSERT_TRUE(after.file(group::board_name(1), first.name)
+                    ->write_at(row + offsetof(group::BoardRow, released), std::as_bytes(std::span(&released, 1))));
+    Crash whole(after);
+    (void)whole.recovered();
+    EXPECT_TRUE(same(whole.contents(), joined({bytes_of(100, 1), bytes_of(100, 2)})));
+    Crash without_released(after);
+    remove(without_released, third.name);
+    (void)without_released.recovered();
+    remove(after, second.name);
     expect_refusal(after, Reason::kIncomplete);
 }
 

@@ -39,11 +39,29 @@ class UnnamedLog : public test::RecoveryTest {
         *(record + 20) ^= std::byte{1};
         ASSERT_TRUE(file->write_at(0, bytes));
     }
-    static void set_tail(Crash& crash, const std::string& directory, int segment, std::uint64_t tail) {
+    static void set_word(Crash& crash, const std::string& directory, int segment, std::uint64_t at,
+                         std::uint64_t value) {
         std::array<std::byte, 8> word{};
-        store_le(word.data(), tail);
+        store_le(word.data(), value);
         const std::uint64_t begin = static_cast<std::uint64_t>(segment) * test::kLeftoverSegment;
-        ASSERT_TRUE(crash.file("log", directory)->write_at(begin + log::kTailOffset, word));
+        ASSERT_TRUE(crash.file("log", directory)->write_at(begin + at, word));
+    }
+    static void set_tail(Crash& crash, const std::string& directory, int segment, std::uint64_t tail) {
+        set_word(crash, directory, segment, log::kTailOffset, tail);
+    }
+    // A durable log of two segments, with a commit in each. The second tells that the first was given back.
+    LeftBehind& durable() {
+        area_ = io::make_memory_directory("/nls/forebay");
+        processes_.clear();
+        LeftBehind& dead = process();
+        auto& log = dead.open({7, 1}, "/scratch/run.h5", 0, {}, {}, true);
+        dead.write(log, 0, bytes_of(100, 1));
+        const std::uint64_t commit = dead.commit(log, 100);
+        dead.adopt(log, {commit, 100});
+        dead.write(log, 0, bytes_of(100, 2));
+        dead.commit(log, 100);
+        log.declare_needed_from(1);
+        return dead;
     }
     static Report discarded(Crash& crash, const std::string& directory, bool dry_run = false) {
         Discarded request;
@@ -119,6 +137,42 @@ TEST_F(UnnamedLog, whose_tails_are_old_is_kept_and_an_open_is_told) {
         ASSERT_EQ(report.value().refused.size(), 1u);
         EXPECT_EQ(report.value().refused[0].status.code(), Code::kCorrupt);
         EXPECT_THAT(after.left(), ElementsAre(left.dead.name));
+    }
+}
+
+// With such a number, no segment of the log seems to count.
+TEST_F(UnnamedLog, is_no_durable_log_that_tells_of_the_release_of_all_and_recovery_refuses_it) {
+    for (const std::uint64_t needed : {std::uint64_t{2}, UINT64_MAX}) {
+        const std::string name = durable().name;
+        Crash after = crash();
+        set_word(after, name, 1, log::kNeededOffset, needed);
+        expect_refusal(after, Reason::kDamaged);
+        io::Directory* const areas[] = {&after.area()};
+        const auto verified = verify(areas, after.outside());
+        ASSERT_TRUE(verified);
+        ASSERT_EQ(verified.value().front().logs.size(), 1u);
+        EXPECT_EQ(verified.value().front().logs.front().path, "/scratch/run.h5");
+        EXPECT_TRUE(verified.value().front().logs.front().damaged_before_commit);
+    }
+}
+
+// The process died between the note and the release, so the first segment still names the file.
+TEST_F(UnnamedLog, of_a_durable_log_is_kept_although_a_released_segment_has_the_name) {
+    for (const bool restarted : {false, true}) {
+        SCOPED_TRACE(restarted);
+        const std::string name = durable().name;
+        Crash whole = crash();
+        (void)whole.recovered();
+        EXPECT_TRUE(same(whole.contents(), bytes_of(100, 2)));
+        Crash after = crash();
+        if (restarted) after.boot_id[0] ^= std::byte{1};
+        constexpr std::uint64_t kRecord = test::kLeftoverSegment + log::kSegmentHeaderBytes;
+        ASSERT_TRUE(after.file("log", name)->write_at(kRecord + 20, bytes_of(1, 9)));
+        const auto report = after.recover();
+        ASSERT_TRUE(report);
+        ASSERT_EQ(report.value().refused.size(), 1u);
+        EXPECT_EQ(report.value().refused[0].status.code(), Code::kCorrupt);
+        EXPECT_THAT(after.left(), ElementsAre(name));
     }
 }
 
