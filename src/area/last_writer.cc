@@ -83,7 +83,8 @@ Status note_writer(io::Directory& area, const io::Identity& file, std::uint64_t 
     auto folder = area.open_directory(kWritersFolder);
     const bool made = folder.status().code() == Code::kNotFound;
     if (made) folder = area.create_directory(kWritersFolder);
-    if (folder.status().code() == Code::kAlreadyExists) folder = area.open_directory(kWritersFolder);   // by another server
+    if (folder.status().code() == Code::kAlreadyExists)
+        folder = area.open_directory(kWritersFolder);   // by another server
     if (!folder) return folder.status();
     auto opened = folder.value()->open_file(name_of(file), io::OpenMode::kReadWrite);
     bool replaces_durable = false;
@@ -109,6 +110,16 @@ Status forget_writer(io::Directory& area, const io::Identity& file, std::uint64_
     const auto last = read_note(*folder.value(), file);
     if (!last) return last.status();
     return last.value() == writer ? folder.value()->remove_file(name_of(file)) : Status::ok();
+}
+
+Status forget_writers(io::Directory& area, const io::Identity& file) {
+    auto folder = area.open_directory(kWritersFolder);
+    if (folder.status().code() == Code::kNotFound) return Status::ok();
+    if (!folder) return folder.status();
+    const Status removed = folder.value()->remove_file(name_of(file));
+    if (removed.code() == Code::kNotFound) return Status::ok();
+    FOREBAY_TRY(removed);
+    return folder.value()->sync();
 }
 
 Result<std::vector<NotedWriter>> noted_writers(io::Directory& area) {
