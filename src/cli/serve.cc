@@ -106,7 +106,7 @@ std::string in_words(const recover::FileReport& file) {
     return file.status.message() + (todo.empty() ? "" : "; what to do: " + todo);
 }
 
-// What recovery has left: files with bytes in the staging area only, or directories that it could not read.
+// Recovery leaves files with bytes in the staging area only, and directories that it cannot read.
 struct Left {
     std::set<io::Identity> files;
     bool unread = false;
