@@ -9,6 +9,11 @@ srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" --mem=0 \
 server=$!
 read -r _ < "ready-$SLURM_JOB_ID" # its first line: it is ready
 srun --overlap --nodes=8 --exclude="$node" forebay run -o "server=$node:5000" -- ./simulation
-kill -TERM "$server"
+status=$?
+# The first srun of a job is its step 0. A signal to srun itself would kill the server, and leave bytes in its log.
+scancel --signal=TERM "$SLURM_JOB_ID.0"
 wait "$server"
+served=$?
 rm "ready-$SLURM_JOB_ID"
+[ "$status" -ne 0 ] || status=$served
+exit "$status"

@@ -112,6 +112,16 @@ Status forget_writer(io::Directory& area, const io::Identity& file, std::uint64_
     return last.value() == writer ? folder.value()->remove_file(name_of(file)) : Status::ok();
 }
 
+Status forget_writers(io::Directory& area, const io::Identity& file) {
+    auto folder = area.open_directory(kWritersFolder);
+    if (folder.status().code() == Code::kNotFound) return Status::ok();
+    if (!folder) return folder.status();
+    const Status removed = folder.value()->remove_file(name_of(file));
+    if (removed.code() == Code::kNotFound) return Status::ok();
+    FOREBAY_TRY(removed);
+    return folder.value()->sync();
+}
+
 Result<std::vector<NotedWriter>> noted_writers(io::Directory& area) {
     std::vector<NotedWriter> noted;
     auto folder = area.open_directory(kWritersFolder);

@@ -23,6 +23,10 @@ inline constexpr const char* kWritersFolder = "writers";
 // Removes the note if it still is of `writer`.
 [[nodiscard]] Status forget_writer(io::Directory& area, const io::Identity& file, std::uint64_t writer);
 
+// Removes each note of the file, so that none of its earlier writers may continue. Needs no room on the device. Syncs
+// the folder: otherwise a loss of power could restore the note.
+[[nodiscard]] Status forget_writers(io::Directory& area, const io::Identity& file);
+
 struct NotedWriter {
     io::Identity file;
     std::uint64_t writer = 0;

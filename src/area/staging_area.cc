@@ -84,6 +84,8 @@ std::uint64_t device_bytes_of(const struct statfs& facts) {
     return static_cast<std::uint64_t>(facts.f_blocks) * unit_of(facts);
 }
 
+}   // namespace
+
 Status measure_space(StagingArea& area, const LoadedOptions& loaded) {
     int error = 0;
     const struct statfs facts = facts_of(area.root, error);
@@ -103,8 +105,6 @@ Status measure_space(StagingArea& area, const LoadedOptions& loaded) {
                                  area.file_system, format_size(loaded.options.segment)));
     return Status::ok();
 }
-
-}   // namespace
 
 void fit_to_staging_area(LoadedOptions& loaded) {
     int error = 0;
@@ -166,7 +166,7 @@ Status open_root(StagingArea& area, io::Directory& parent, const Refusal& refusa
 
 }   // namespace
 
-Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
+Result<StagingArea> enter_staging_area(const LoadedOptions& loaded) {
     const Refusal refusal(loaded, "nls");
     const std::string nls = without_trailing_slashes(loaded.options.nls);
     std::unique_ptr<io::Directory> parent;
@@ -179,8 +179,13 @@ Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
             .because(Code::kUnsupported, fmt::format("{} is in memory ({}), which does not outlive a loss of power",
                                                      nls, area.file_system));
     FOREBAY_TRY(open_root(area, *parent, refusal));
-    FOREBAY_TRY(measure_space(area, loaded));
     if (const Status synced = durable ? parent->sync() : Status::ok(); !synced) return refusal.because(synced);
+    return area;
+}
+
+Result<StagingArea> open_staging_area(const LoadedOptions& loaded) {
+    auto area = enter_staging_area(loaded);
+    if (area) FOREBAY_TRY(measure_space(area.value(), loaded));
     return area;
 }
 

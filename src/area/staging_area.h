@@ -29,6 +29,12 @@ struct StagingArea {
 // kInvalidArgument, kPermissionDenied, kUnsupported (network), kNoSpace, kIo.
 [[nodiscard]] Result<StagingArea> open_staging_area(const LoadedOptions& loaded);
 
+// The two parts of that call. The first ignores the space on the device: what processes have left there can be read,
+// and recovered, on a full device too. The second sets `free_bytes` and `device_bytes`, and refuses a device without
+// room (kNoSpace) or smaller than option `size` (kInvalidArgument).
+[[nodiscard]] Result<StagingArea> enter_staging_area(const LoadedOptions& loaded);
+[[nodiscard]] Status measure_space(StagingArea& area, const LoadedOptions& loaded);
+
 // Opens the staging area in a further directory of option `nls`, for bytes of the read cache only. `path` is one of
 // `options`. Ignores option `size`. Errors as above.
 [[nodiscard]] Result<StagingArea> open_further_area(const Options& options, const std::string& path);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -105,29 +106,51 @@ std::string in_words(const recover::FileReport& file) {
     return file.status.message() + (todo.empty() ? "" : "; what to do: " + todo);
 }
 
-// Restores files of an earlier server, or another dead process, to their last flush before any client connects. A file
-// that a living client has locked is recovered when that client reopens it. Returns the files that were not recovered.
-Result<std::set<io::Identity>> recover_earlier(const area::StagingArea& area) {
+// Recovery leaves files with bytes in the staging area only, and directories that it cannot read.
+struct Left {
+    std::set<io::Identity> files;
+    bool unread = false;
+};
+
+// Restores files of dead processes to their last flush, and returns the rest. Skips a file that a living process has
+// locked. `whose` begins the report on each file.
+Result<Left> recover_files(const area::StagingArea& area, std::string_view whose) {
     const auto outside = recover::Outside::real();
     if (!outside) return outside.status();
     std::array<io::Directory*, 1> areas{area.directory.get()};
     recover::Request what;
     what.unasked = true;
+    what.patience = kPatience;
     const auto recovered = recover::recover(areas, what, outside.value());
     if (!recovered) return recovered.status();
-    std::set<io::Identity> unrecovered;
+    Left left;
     for (const recover::FileReport& file : recovered.value().files) {
-        report(fmt::format("{}: an earlier process staged it; {}", file.path, in_words(file)));
-        if (!file.status) unrecovered.insert(file.identity);
+        report(fmt::format("{}: {}; {}", file.path, whose, in_words(file)));
+        if (!file.status) left.files.insert(file.identity);
     }
-    return unrecovered;
+    for (const recover::DirectoryReport& directory : recovered.value().refused) {
+        report(fmt::format("{}: left alone: {}", directory.path, directory.status.message()));
+        left.unread = true;
+    }
+    return left;
 }
 
-int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_ptr<io::Listener> listener,
-          const std::optional<wire::SealKey>& key, std::set<io::Identity> unrecovered, EndSignal& end) {
+// Makes one more attempt at the files `unrecovered`, after the last session: another process may have had them locked,
+// or has recovered them since. Returns true if nothing is left.
+bool recover_rest(const area::StagingArea& area, const std::set<io::Identity>& unrecovered) {
+    const auto left = recover_files(area, "its log was left in the staging area");
+    if (!left) report(left.status().message());
+    if (left && !left.value().unread &&
+        std::ranges::none_of(unrecovered, [&](const io::Identity& file) { return left.value().files.contains(file); }))
+        return true;
+    report(fmt::format("the server ends, and bytes that are not in their files may be left in {}", area.root));
+    return false;
+}
+
+int serve(server::Server::Setup setup, std::unique_ptr<io::Listener> listener, const area::StagingArea& area,
+          EndSignal& end) {
     const std::string where = io::format_address(listener->address());
-    server::Server::Setup setup{loaded, request.clients_max, report, key};
-    setup.unrecovered = std::move(unrecovered);
+    const std::uint64_t patience = setup.options.options.patience;
     auto server = std::make_unique<server::Server>(std::move(setup), std::move(listener));
     say_ready(where);
     const Status served = server->run(end.number());
@@ -137,14 +160,14 @@ int serve(const ServeRequest& request, const LoadedOptions& loaded, std::unique_
     if (!server->await_sessions()) {
         report(fmt::format("a program still reads a file through this server, and its read has not returned for {} "
                            "seconds: the server ends without it",
-                           loaded.options.patience));
+                           patience));
         (void)server.release();   // the thread of the read uses it until the process has ended
         return kExitProblem;
     }
     if (const auto cached = server->cached(); cached && cached->files > 0)
         report(fmt::format("other programs have read {} through the read cache, and {} of that from the files",
                            format_size(cached->hit_bytes + cached->missed_bytes), format_size(cached->fetched_bytes)));
-    return served ? kExitFine : kExitProblem;
+    return recover_rest(area, server->unrecovered()) && served ? kExitFine : kExitProblem;
 }
 
 int run_server(const ServeRequest& request) {
@@ -164,11 +187,17 @@ int run_server(const ServeRequest& request) {
     auto listener = io::Listener::open(address.value());
     if (!listener) return complain_of_serve(listener.status().message(), kExitProblem);
     // This comes after the listener: if the address is in use, the staging area belongs to that server.
-    const auto area = area::open_staging_area(loaded.value());
+    auto area = area::enter_staging_area(loaded.value());
     if (!area) return complain_of_serve(area.status().message(), kExitUsage);
-    auto unrecovered = recover_earlier(area.value());
-    if (!unrecovered) return complain_of_serve(unrecovered.status().message(), kExitProblem);
-    return serve(request, loaded.value(), std::move(listener).value(), key, std::move(unrecovered).value(), end);
+    auto left = recover_files(area.value(), "an earlier process staged it");   // before any client connects
+    if (!left) return complain_of_serve(left.status().message(), kExitProblem);
+    // Recovery may have made room. Clients may wait for a server even if it has none: their logs may fill the device.
+    const Status room = area::measure_space(area.value(), loaded.value());
+    if (!room && room.code() != Code::kNoSpace) return complain_of_serve(room.message(), kExitUsage);
+    if (!room) report(room.message() + "; until there is room, programs write their files without the server");
+    server::Server::Setup setup{loaded.value(), request.clients_max, report, key};
+    setup.unrecovered = std::move(left.value().files);
+    return serve(std::move(setup), std::move(listener).value(), area.value(), end);
 }
 
 }   // namespace
@@ -204,7 +233,7 @@ void add_serve(CLI::App& app, int& exit_status) {
         "ends. A second SIGTERM ends it at once. Then the next server in the same staging area, or `forebay recover`, "
         "recovers the flushed bytes.\n\n" +
         exit_statuses({{"0", "the server ended after a signal, and all files are complete"},
-                       {"1", "the server failed, and says why"},
+                       {"1", "the server failed, or bytes may be left in its staging area; it says why"},
                        {"2", "the command line or an option is wrong"}}));
     command->callback([request, &exit_status] { exit_status = run_server(*request); });
 }

@@ -12,7 +12,7 @@
 namespace forebay::server {
 
 Status LastWriters::may_continue(const wire::Open& request) {
-    const auto area = area::open_staging_area(options_);
+    const auto area = area::enter_staging_area(options_);
     if (!area) return {Code::kUnavailable, area.status().message()};
     const std::lock_guard lock(mutex_);
     const auto last = area::last_writer(*area.value().directory, request.identity);
@@ -29,7 +29,7 @@ Status LastWriters::may_continue(const wire::Open& request) {
 }
 
 Status LastWriters::opens(const wire::Open& request) {
-    const auto area = area::open_staging_area(options_);
+    const auto area = area::enter_staging_area(options_);
     if (!area) return {Code::kUnavailable, area.status().message()};
     io::Directory& directory = *area.value().directory;
     const std::lock_guard lock(mutex_);
@@ -42,6 +42,15 @@ Status LastWriters::opens(const wire::Open& request) {
                              options_.options.durability == Durability::kNode);
 }
 
+Status LastWriters::leaves(const wire::Open& request) {
+    const Status noted = opens(request);
+    if (noted) return noted;
+    const auto area = area::enter_staging_area(options_);
+    if (!area) return {Code::kUnavailable, area.status().message()};
+    const std::lock_guard lock(mutex_);
+    return area::forget_writers(*area.value().directory, request.identity) ? Status::ok() : noted;
+}
+
 // A client whose note is removed may not continue, and says so.
 void LastWriters::ended(const io::Identity& file, std::uint64_t writer) noexcept {
     (void)attempt([&]() -> Status {
@@ -49,7 +58,7 @@ void LastWriters::ended(const io::Identity& file, std::uint64_t writer) noexcept
         kept_.push_back({file, writer});
         age_earlier();
         if (kept_.size() <= kept_max_) return Status::ok();
-        const auto area = area::open_staging_area(options_);
+        const auto area = area::enter_staging_area(options_);
         if (!area) return area.status();
         for (; kept_.size() > kept_max_; kept_.pop_front())
             (void)area::forget_writer(*area.value().directory, kept_.front().file, kept_.front().writer);

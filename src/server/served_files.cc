@@ -99,6 +99,11 @@ Status ServedFiles::recover_file_late(const wire::Open& request) {
     return recovered.status();
 }
 
+std::set<io::Identity> ServedFiles::unrecovered() const {
+    const std::lock_guard lock(mutex_);
+    return unrecovered_;
+}
+
 std::size_t ServedFiles::clients() const {
     std::size_t all = 0;
     for (const auto& [identity, written] : open_) all += written.clients;
@@ -170,7 +175,7 @@ std::shared_ptr<Observers> ServedFiles::observers_of(const wire::Open& request) 
 
 // Makes a file without a name, which ends with the server.
 Result<std::unique_ptr<io::File>> ServedFiles::make_store() {
-    auto area = area::open_staging_area(options_);
+    auto area = area::enter_staging_area(options_);
     if (!area) return area.status();
     std::string name;
     {
@@ -293,13 +298,9 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     served->writers_ = std::make_shared<Writers>(std::make_unique<io::HandedLock>(served->descriptor_, request.identity,
                                                                                   passed));
     if (!room.value()) {
-        // The client may write the file itself once this server has no bytes of it.
         FOREBAY_TRY(recover_file(*served, request, *stage::Engine::create(options_)));
-        FOREBAY_TRY(note_writer(*served, request));
-        return Status(Code::kUnsupported,
-                      fmt::format("open {}: this server would have more than {} clients (--clients-max)", request.path,
-                                  clients_max_),
-                      EUSERS);
+        return leave_to_client(
+            *served, request, fmt::format("this server would have more than {} clients (--clients-max)", clients_max_));
     }
     served->observers_ = observers_of(request);
     FOREBAY_TRY(attach(*served, request, client));
@@ -316,10 +317,11 @@ Result<std::shared_ptr<ServedFile>> ServedFiles::open(const wire::Open& request,
     return served;
 }
 
-Status ServedFiles::note_writer(ServedFile& served, const wire::Open& request) {
-    FOREBAY_TRY(last_writers_.opens(request));
+Status ServedFiles::leave_to_client(ServedFile& served, const wire::Open& request, const std::string& why) {
+    FOREBAY_TRY(last_writers_.leaves(request));
     served.noted_ = request.writer;
-    return Status::ok();
+    forget_unrecovered(request.identity);
+    return {Code::kUnsupported, fmt::format("open {}: {}", request.path, why), EUSERS};
 }
 
 // Recovery uses the client's lock. A team and a program without locks have none, so recovery takes it, or fails.
@@ -335,8 +337,12 @@ Status ServedFiles::recover_file(ServedFile& served, const wire::Open& request, 
 Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::Connection& client) {
     served.engine_ = stage::Engine::create(options_of(request.team));
     stage::Engine& engine = *served.engine_;
+    if (!request.empty) FOREBAY_TRY(recover_file(served, request, engine));   // this may make room
     const auto obstacle = engine.area().obstacle();
-    if (obstacle && options_.options.stage) return {Code::kUnavailable, obstacle->status.message()};
+    if (obstacle && options_.options.stage) {
+        if (request.empty) FOREBAY_TRY(recover_file(served, request, engine));
+        return leave_to_client(served, request, "this server cannot stage it: " + obstacle->status.message());
+    }
     std::unique_ptr<io::File> itself = io::make_posix_file(served.descriptor_, served.path_);
     const std::shared_ptr<io::File> file = reach_ ? reach_(std::move(itself)) : std::move(itself);
     stage::OpenTarget target{std::make_unique<SavingTarget>(file, served.observers_, served.writers_), true};
@@ -348,10 +354,9 @@ Status ServedFiles::attach(ServedFile& served, const wire::Open& request, wire::
             FOREBAY_TRY(io::empty(*served.descriptor_, served.path_));
             return engine.leftovers().forget_before(served.identity_, served.path_, true);
         };
-    } else {
-        FOREBAY_TRY(recover_file(served, request, engine));
     }
-    FOREBAY_TRY(note_writer(served, request));
+    FOREBAY_TRY(last_writers_.opens(request));
+    served.noted_ = request.writer;
     auto attached = engine.attach(std::move(target));
     if (!attached) return attached.status();
     served.file_ = std::move(attached.value().file);

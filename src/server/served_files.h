@@ -139,6 +139,8 @@ class ServedFiles {
     [[nodiscard]] Result<std::shared_ptr<Observers>> open_to_follow(const wire::Open& request);
     // Refuses later opens for writing, and waits without bound until only files with a failed close are open.
     void await_writers() noexcept;
+    // Returns the files whose staged bytes may still be only in a log of a process that has ended.
+    [[nodiscard]] std::set<io::Identity> unrecovered() const;
 
   private:
     friend class ServedFile;
@@ -174,8 +176,9 @@ class ServedFiles {
     [[nodiscard]] Status recover_file_late(const wire::Open& request);
     void forget_unrecovered(const io::Identity& identity) noexcept;
     [[nodiscard]] Status nobody_writes(const wire::Open& request, std::unique_lock<std::mutex>& lock);
-    // From here on no earlier client of the file may continue.
-    [[nodiscard]] Status note_writer(ServedFile& served, const wire::Open& request);
+    // Returns kUnsupported with EUSERS and `why`: the file is recovered, and the client may write it without the
+    // server. From here on no earlier client of the file may continue.
+    [[nodiscard]] Status leave_to_client(ServedFile& served, const wire::Open& request, const std::string& why);
     [[nodiscard]] Status recover_file(ServedFile& served, const wire::Open& request, stage::Engine& engine);
     [[nodiscard]] std::shared_ptr<Observers> observers_of(const wire::Open& request);
     [[nodiscard]] Result<std::unique_ptr<io::File>> make_store();

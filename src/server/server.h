@@ -48,6 +48,8 @@ class Server {
     // false if one that only reads has not ended after the time in option patience. Its thread uses this object as long
     // as the call hangs. So the caller leaves the object to the end of the process, and does not destroy it.
     [[nodiscard]] bool await_sessions();
+    // Returns the files whose staged bytes may still be only in a log. Call it after `await_sessions`.
+    [[nodiscard]] std::set<io::Identity> unrecovered() const { return files_.unrecovered(); }
     [[nodiscard]] std::size_t sessions();
     // Returns the totals of reads by programs of other nodes. Returns nothing without a read cache.
     [[nodiscard]] std::optional<cache::CacheTotals> cached();

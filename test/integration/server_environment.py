@@ -81,12 +81,12 @@ class Server:
         assert line.startswith("forebay serve: ready at "), (line, self.process.stderr.read() if not line else "")
         self.address = line.split()[-1]
 
-    def end(self, how=signal.SIGTERM) -> str:
+    def end(self, how=signal.SIGTERM, status=0) -> str:
         """What it has reported."""
         self.process.send_signal(how)
         _, errors = self.process.communicate(timeout=120)
         if how == signal.SIGTERM:
-            assert self.process.returncode == 0, errors
+            assert self.process.returncode == status, errors
         return errors
 
     def __enter__(self):

@@ -1,5 +1,7 @@
-"""The scripts of examples/slurm, run by a real Slurm."""
+"""The scripts of examples/slurm, and the job of examples/server, run by a real Slurm."""
 
+import os
+import re
 import shutil
 import sys
 
@@ -7,6 +9,7 @@ import pytest
 from connector_environment import ROOT, native, plugin_folder
 from deferred_program import StoppedTarget, forebay
 from forebay.slowfs import available
+from server_environment import tcp_address
 from slurm_environment import cluster, missing
 
 h5py = pytest.importorskip("h5py")
@@ -93,3 +96,38 @@ def test_the_prolog_fetches_a_job_s_files_into_the_read_cache(slurm, tmp_path):
         assert (tmp_path / "done").exists(), (tmp_path / f"job-{number}.txt").read_text()
         listed = forebay(tmp_path, "cache", "list", "--json", "--nls", area)
         assert "x.h5" in listed.stdout, listed.stdout + (tmp_path / f"job-{number}.txt").read_text()
+
+
+def server_job(tmp_path, area, simulation):
+    """The example on two nodes of this machine, with a program that runs this."""
+    script = (ROOT / "examples" / "server" / "job.sh").read_text()
+    address = tcp_address()
+    for text, here in (
+        ("--nodes=9", "--nodes=2"),
+        ("--nodes=8", "--nodes=1"),
+        ("0.0.0.0:5000", address),
+        ("$node:5000", address),
+        ("/local/ssd", str(area)),
+        ("./simulation", f"'{sys.executable}' {tmp_path}/simulation.py"),
+    ):
+        assert script.count(text) == 1, text
+        script = script.replace(text, here)
+    (tmp_path / "simulation.py").write_text(f"import sys, h5py\nf = h5py.File('{tmp_path}/x.h5', 'w')\n{simulation}\n")
+    job = tmp_path / "job.sh"
+    job.write_text(script)
+    return job
+
+
+@pytest.mark.parametrize("case", ["fine", "program fails", "server fails"])
+def test_the_job_with_a_server_ends_it_by_sigterm_and_has_the_first_bad_status(slurm, tmp_path, case):
+    area = tmp_path / ("none" if case == "server fails" else "staging-area")
+    simulation = "f['x'] = range(100000)\nf.close()" + ("\nsys.exit(3)" if case == "program fails" else "")
+    path = f"{tmp_path}/prefix/bin:{os.environ['PATH']}"
+    number = slurm.run_job("n1", server_job(tmp_path, area, simulation), PATH=path)
+    said = (tmp_path / f"job-{number}.txt").read_text()
+    status = re.search(r"ExitCode=(\d+:\d+)", slurm.run("scontrol", "show", "job", number).stdout)
+    assert status and status[1] == {"fine": "0:0", "program fails": "3:0", "server fails": "2:0"}[case], said
+    assert ("ending: the server accepts no new clients" in said) == (case != "server fails"), said
+    assert ("files are written directly" in said) == (case == "server fails"), said
+    with h5py.File(tmp_path / "x.h5") as f:
+        assert len(f["x"]) == 100000

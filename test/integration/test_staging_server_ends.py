@@ -3,6 +3,7 @@
 Nothing flushed is lost, nobody else gets at the file meanwhile, and nobody waits for a stranger.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -132,6 +133,74 @@ def test_after_a_restart_no_reader_gets_a_file_that_could_not_be_recovered(tmp_p
         discard = [command(), "discard", "-y", "--nls", str(server.area), str(tmp_path / "x.h5")]
         subprocess.run(discard, env=native(), check=True)
         reader.must("with h5py.File('x.h5', 'r') as f: assert len(f['x']) == 10")
+
+
+def killed_with_its_program(tmp_path, server):
+    """The server is killed, and its log has what the program has flushed. Its next start is at the same address."""
+    with Client(tmp_path, through(server.address, tmp_path)) as program:
+        program.must(*FLUSHED, "f['x'][:] = 5", "f.id.get_filesize()")
+        server.end(signal.SIGKILL)
+        program.kill()
+    assert len(server.left()) == 1
+    server.listen = server.address
+
+
+def locked(path):
+    """As HDF5 locks a file that it writes; until this is closed."""
+    file = path.open("r+b")
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
+
+
+def test_bytes_that_a_server_could_not_recover_show_in_its_exit_status(tmp_path, server):
+    killed_with_its_program(tmp_path, server)
+    (tmp_path / "x.h5").write_bytes(b"of another program")
+    server.start()
+    said = server.end(status=1)
+    assert "x.h5: its log was left in the staging area" in said and "may be left in" in said, said
+    # Another process removes the log while the server runs.
+    server.start()
+    discard = [command(), "discard", "-y", "--nls", str(server.area), str(tmp_path / "x.h5")]
+    subprocess.run(discard, env=native(), check=True)
+    assert "may be left in" not in server.end()
+
+
+def damage_log(server):
+    (name,) = server.left()
+    for entry in (next(server.area.glob("forebay-*")) / name).iterdir():
+        with entry.open("r+b") as file:
+            file.write(b"\xff" * entry.stat().st_size)
+    return name
+
+
+def test_a_log_that_a_server_cannot_read_shows_in_its_exit_status(tmp_path, server):
+    killed_with_its_program(tmp_path, server)
+    name = damage_log(server)
+    server.start()
+    said = server.end(status=1)
+    assert f"{name}: left alone" in said and "may be left in" in said, said
+
+
+def test_a_file_that_could_be_recovered_only_later_is_recovered_at_the_end(tmp_path, server):
+    killed_with_its_program(tmp_path, server)
+    with locked(tmp_path / "x.h5"):
+        server.start()
+    assert len(server.left()) == 1
+    assert "it is at its last flush" in server.end()
+    assert server.left() == []
+    natively(tmp_path, "f = h5py.File('x.h5', 'r')", "assert (f['x'][:] == np.arange(1_000_000)).all()")
+
+
+def test_a_file_that_another_process_has_locked_at_the_end_shows_in_the_exit_status(tmp_path, server):
+    variables = through(server.address, tmp_path, HDF5_USE_FILE_LOCKING="FALSE")
+    with Client(tmp_path, variables) as program:
+        program.must(*FLUSHED, "f['x'][:] = 5", "f.id.get_filesize()")
+        with locked(tmp_path / "x.h5"):
+            program.kill()
+            server.report("another process has it locked")
+            said = server.end(status=1)
+    assert "x.h5" in said and "may be left in" in said, said
+    assert len(server.left()) == 1
 
 
 def test_a_program_does_not_go_on_alone_after_another_one_has_written_the_file(tmp_path, server):

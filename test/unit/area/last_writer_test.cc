@@ -63,6 +63,17 @@ TEST_F(LastWriter, is_unknown_after_a_restart_of_the_machine_unless_the_note_was
     EXPECT_EQ(last_writer(*area_, file_).value(), 5u);
 }
 
+TEST_F(LastWriter, is_unknown_once_all_notes_of_the_file_are_removed) {
+    EXPECT_TRUE(forget_writers(*area_, file_));
+    for (const bool durable : {false, true}) {
+        ASSERT_TRUE(note_writer(*area_, file_, 5, durable) && note_writer(*area_, {10, 12}, 7, durable));
+        EXPECT_TRUE(forget_writers(*area_, file_));
+        EXPECT_EQ(last_writer(*area_, file_).value(), 0u);
+        EXPECT_EQ(last_writer(*area_, {10, 12}).value(), 7u);
+        EXPECT_TRUE(forget_writers(*area_, file_));
+    }
+}
+
 TEST_F(LastWriter, is_unknown_if_its_note_was_cut_short) {
     ASSERT_TRUE(note_writer(*area_, file_, 5, false));
     ASSERT_TRUE(note()->resize(20));

@@ -128,6 +128,24 @@ TEST_F(StagingAreaTest, smaller_than_the_option_size_is_refused) {
     EXPECT_THAT(refusal(path(), "size=1024T"), AllOf(HasSubstr("option size=1024TiB"), HasSubstr("has in all")));
 }
 
+// A process that died may have left bytes there, and recovery makes room.
+TEST_F(StagingAreaTest, without_room_for_two_segments_is_refused_and_can_still_be_entered) {
+    LoadedOptions loaded;
+    loaded.options.nls = path();
+    loaded.options.size = 16 << 20;
+    loaded.options.segment = std::uint64_t{1} << 60;
+    const auto opened = open_staging_area(loaded);
+    EXPECT_EQ(opened.status().code(), Code::kNoSpace) << opened.status().message();
+    auto entered = enter_staging_area(loaded);
+    ASSERT_TRUE(entered) << entered.status().message();
+    EXPECT_EQ(entered.value().root, root());
+    ASSERT_TRUE(entered.value().directory->create_directory("1-2-3"));
+    EXPECT_EQ(measure_space(entered.value(), loaded).code(), Code::kNoSpace);
+    EXPECT_GT(entered.value().free_bytes, 0u);
+    loaded.options.segment = 1 << 20;
+    EXPECT_TRUE(measure_space(entered.value(), loaded));
+}
+
 TEST(FileSystems, on_the_network_are_known) {
     for (const std::uint64_t magic : {0x6969u, 0x0BD00BD0u, 0x47504653u, 0x65735546u, 0xFF534D42u, 0xFE534D42u,
                                       0x00C36400u, 0x01021997u, 0x19830326u, 0x5346414Fu})

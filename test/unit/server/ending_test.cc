@@ -274,6 +274,28 @@ TEST_F(Ending, a_file_that_another_process_has_locked_is_recovered_only_after_th
     EXPECT_THAT(left(), testing::IsEmpty());
 }
 
+TEST_F(Ending, a_server_that_ends_names_the_files_that_it_could_not_recover) {
+    start();
+    const std::string path = make_file("file"), whole = make_file("whole");
+    auto file = open(path), other = open(whole);
+    ASSERT_TRUE(file && other);
+    plan_->fail(Operation::kWrite, 1, 1'000'000, EIO);
+    for (auto* const each : {&file, &other}) {
+        ASSERT_TRUE(each->value()->write_at(0, committed_));
+        (void)each->value()->commit();
+    }
+    const Locked locked(path);
+    file.value().reset();
+    other.value().reset();
+    EXPECT_EQ(::write(wake_[1], "", 1), 1);
+    thread_.join();
+    EXPECT_TRUE(server_->await_sessions());
+    EXPECT_THAT(server_->unrecovered(), testing::ElementsAre(io::identify(path).value()));
+    server_.reset();
+    EXPECT_TRUE(content(whole) == committed_);
+    EXPECT_EQ(left().size(), 1u);
+}
+
 // As a file that the program stages itself: what is staged is read, and a later attempt makes good.
 TEST_F(Ending, one_failed_write_of_the_target_ends_neither_the_session_nor_its_reads) {
     start();
