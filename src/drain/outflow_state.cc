@@ -66,7 +66,7 @@ void OutflowState::halt(const Status& failure) {
 
 void OutflowState::starve() noexcept {
     planner.drop_planned();   // a bypassing write would wait for them
-    if (!planner.shared() || failures.halted()) return;
+    if (failures.halted()) return;
     failures.pause(clock().now_ns());
     listener.paused();
 }

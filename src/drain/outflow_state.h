@@ -57,8 +57,7 @@ class OutflowState {
     // A background write or change of size has failed: pauses before another attempt, or halts.
     void fail(const Status& failure) REQUIRES(mutex);
     void halt(const Status& failure) REQUIRES(mutex);
-    // A drain thread, or a call that drains, lacks memory to take work. If other processes may wait for the bytes, the
-    // drain pauses, and tries again. The drain of a file without a group goes on with its next call.
+    // A drain thread, or a call that drains, lacks memory to take work. The drain pauses, and tries again.
     void starve() noexcept REQUIRES(mutex);
     // A target write could not read these bytes of the log. All others go on.
     void lose(const std::vector<ByteRange>& unreadable, const Status& fault) REQUIRES(mutex);

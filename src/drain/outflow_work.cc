@@ -178,10 +178,13 @@ bool Outflow::given_up() const noexcept {
 WorkSource::Taken Outflow::take() {
     Taken taken;
     bool nothing_left;
-    {
+    try {
         const LockGuard lock(state.mutex);
         taken = take_next();
         nothing_left = !taken.work && state.queue.idle();
+    } catch (const std::bad_alloc&) {
+        state.listener.came_to_rest();   // a writer that waits for log room wakes the drain again, after the pause
+        throw;
     }
     if (nothing_left) {
         state.listener.came_to_rest();   // writers that wait for log room look again

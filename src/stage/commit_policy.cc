@@ -22,11 +22,11 @@ Status CommitPolicy::commit(bool closing) {
         if (failure) failure = sync_error_;
         if (failure && file_.log) failure = file_.log->lost();
         if (!failure && !closing) return failure;
-        if (!file_.progress.dirty) return failure;
+        if (!file_.progress.dirty && (recorded_ || closing)) return failure;
     }
     const auto sequence = append(closing, failure);
     if (!sequence) return sequence.status();
-    bool drain_now = false;
+    bool drain_now = false, target_tells = false;
     {
         const LockGuard lock(file_.mutex());
         file_.bytes.index().commit(file_.sizes.logical);
@@ -37,15 +37,21 @@ Status CommitPolicy::commit(bool closing) {
         file_.progress.dirty = false;
         add(file_.counters->commits, 1);
         drain_now = file_.outflow.committed();
+        target_tells = !file_.outflow.state.planner.urgent() &&
+                       file_.outflow.state.target.size() >= file_.sizes.committed;
         log_.recycle();
         file_.update_ledger();
     }
     if (drain_now) file_.outflow.wake();
-    if (!failure || !file_.log->segments().empty() || (!file_.durable && (!drain_now || file_.group))) return failure;
-    // No record tells of this commit, of its size or of a cut, so the target has to show them.
+    if (!failure || !file_.log->segments().empty() || (!file_.durable && (target_tells || file_.group))) return failure;
+    // No record tells of this commit, of its size or of a cut, so the target has to show them. A caller that gives up
+    // may repeat the call.
     const LockGuard lock(file_.mutex());
+    recorded_ = false;
     FOREBAY_TRY(log_.drain());
-    return file_.durable ? file_.outflow.syncs.sync() : Status::ok();
+    if (file_.durable) FOREBAY_TRY(file_.outflow.syncs.sync());
+    recorded_ = true;
+    return Status::ok();
 }
 
 CommitPolicy::Recycled CommitPolicy::recycle_durably(bool /*newest_too*/) { return Recycled::kNothing; }
@@ -106,7 +112,11 @@ Result<std::uint64_t> ProcessCommits::append(bool closing, Status& failure) {
     if (file_.group && !closing) FOREBAY_TRY(file_.group->lost());
     const std::uint64_t size = file_.sizes.logical;
     bool recorded = true;
-    if (failure) {
+    if (failure && log_.failed()) {
+        // Recovery would go back to an older commit, as the log takes no record of this one. So the log has to go.
+        if (!closing || !file_.group) FOREBAY_TRY(log_.give_up());
+        recorded = file_.log->segments().empty();
+    } else if (failure) {
         FOREBAY_TRY(log_.append_marker(log::RecordKind::kCommit, size, sequence));
     } else if (!file_.log->marker_fits() || !file_.log->append_marker(log::RecordKind::kCommit, size, sequence)) {
         const LockGuard lock(file_.mutex());

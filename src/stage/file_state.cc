@@ -70,6 +70,20 @@ void FileState::offer_target() noexcept {
     unstaged.offer(unstaged_now ? target.get() : nullptr);
 }
 
+// After a failure other processes may write beyond the file's end, where a cut would take their bytes
+// (DrainedFile::allow_bypass).
+std::uint64_t FileState::make_held_ready() {
+    index::ExtentIndex& index = bytes.index();
+    const std::uint64_t given_up = index.held().bytes() + index.held().zero_bytes();
+    if (index.held().map().overlaps({sizes.logical, kOffsetMax}) && !(group && outflow.state.failures.halted())) {
+        index.truncate(sizes.logical, sizes.logical, sizes.logical);
+        outflow.state.target.commit(sizes.logical);
+    }
+    (void)index.make_held_ready();
+    add(counters->guarantee_given_up, given_up);
+    return given_up;
+}
+
 Status FileState::sync_target() {
     const LockGuard lock(mutex());
     return outflow.syncs.sync();

@@ -96,6 +96,11 @@ struct FileState {
     // listener: the drainer drains after it, or wakes a thread if the planner wants one, as other nodes may wait.
     void follow(bool may_wait = false) REQUIRES(mutex());
 
+    // Held bytes may drain without a commit: the promise of the last one is given up. Returns their bytes, zeros too,
+    // and counts them. If the file was cut, the target is cut as by a commit, and gets no zeros beyond the file's end.
+    // May throw std::bad_alloc; the next call does the rest.
+    std::uint64_t make_held_ready() REQUIRES(mutex());
+
     // Offers the target to reads without the lock, or withdraws it. Call this after every change of what is staged.
     void offer_target() noexcept REQUIRES(mutex());
     // Syncs the target; blocks.

@@ -111,7 +111,7 @@ bool GroupMembership::find_work(bool room_wanted) {
         log_.recycle();   // first: then held bytes need not drain for a participant that gets room by this
         if (file_.bytes.index().ready().empty() && file_.outflow.state.queue.idle() &&
             !file_.outflow.state.target.cut_due() && file_.group->lacks_room())
-            add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
+            file_.make_held_ready();
         (void)file_.outflow.state.planner.resume();
         file_.outflow.state.planner.hurry();
     }
@@ -186,7 +186,7 @@ Status GroupMembership::drain_present() {
         below = group->order().present_below();
         if (group->drains()) {
             file_.follow();
-            add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
+            file_.make_held_ready();
         }
     }
     const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());

@@ -4,7 +4,6 @@
 // (FileLog::ever_lost), what has drained may be wrong: the file stays staged, so that each flush and the close fail.
 
 #include "stage/commit_policy.h"
-#include "stage/counting.h"
 
 namespace forebay::stage {
 
@@ -15,7 +14,7 @@ Status StagingLog::give_up() {
         const LockGuard lock(file_.mutex());
         failed_ = true;
         file_.count_aside(ledger::AsideReason::kStagingArea);
-        add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
+        file_.make_held_ready();
     }
     const LockGuard lock(file_.mutex());
     // The outflow keeps the failure.

@@ -106,7 +106,7 @@ Status StagedFile::drain(DrainScope scope) {
         const LockGuard lock(file_.mutex());
         if (file_.mode != FileMode::kStaged || file_.follows()) return file_.outflow.state.failures.error();
         file_.follow();
-        if (scope == DrainScope::kAll) add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
+        if (scope == DrainScope::kAll) file_.make_held_ready();
     }
     const Call call(file_.counters->close_ns, file_.context.spare_time(), file_.context.trace());
     const LockGuard lock(file_.mutex());

@@ -6,7 +6,6 @@
 #include "base/attempt.h"
 #include "base/clock.h"
 #include "stage/commit_policy.h"
-#include "stage/counting.h"
 
 namespace forebay::stage {
 
@@ -60,7 +59,7 @@ Status StagingLog::drain_and_release() {
     {
         const LockGuard lock(file_.mutex());
         file_.follow();
-        add(file_.counters->guarantee_given_up, file_.bytes.index().make_held_ready());
+        file_.make_held_ready();
     }
     {
         const LockGuard lock(file_.mutex());
@@ -288,8 +287,7 @@ Status StagingLog::make_marker_room() {
         {
             const LockGuard lock(file_.mutex());
             file_.follow();
-            file_.counters->guarantee_given_up.fetch_add(file_.bytes.index().make_held_ready(),
-                                                         std::memory_order_relaxed);
+            file_.make_held_ready();
         }
         const LockGuard lock(file_.mutex());
         FOREBAY_TRY(drain());
@@ -372,8 +370,7 @@ bool StagingLog::drain_for_room() {
 std::uint64_t StagingLog::make_held_ready() {
     const LockGuard lock(file_.mutex());
     if (file_.mode != FileMode::kStaged || file_.outflow.state.failures.halted() || file_.follows()) return 0;
-    const std::uint64_t bytes = file_.bytes.index().make_held_ready();
-    file_.counters->guarantee_given_up.fetch_add(bytes, std::memory_order_relaxed);
+    const std::uint64_t bytes = file_.make_held_ready();
     file_.update_ledger();
     return bytes;
 }

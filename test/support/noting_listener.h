@@ -4,6 +4,7 @@
 // listener guards the noted ranges by a lock of its own.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -53,7 +54,7 @@ class NotingListener final : public drain::DrainListener {
         const std::lock_guard lock(mutex_);
         reached_.push_back(range);
     }
-    void came_to_rest() noexcept override {}
+    void came_to_rest() noexcept override { ++rests_; }
     [[nodiscard]] std::vector<ByteRange> ranges_reached() {
         const std::lock_guard lock(mutex_);
         return reached_;
@@ -65,6 +66,7 @@ class NotingListener final : public drain::DrainListener {
     bool keeps_sent_ = false;   // as for a target that reports failures late
     std::uint64_t logical_size_ = std::uint64_t{3} << 20, committed_size_ = 0;
     int error_ = 0, pauses_ = 0;
+    std::atomic<int> rests_{0};
     std::vector<ByteRange> written_;
     std::vector<log::TargetState> noted_;
 

@@ -265,6 +265,32 @@ TEST_F(OutflowTest, a_drain_without_memory_leaves_no_planned_write_behind) {
     EXPECT_GT(thrown, 3);
 }
 
+// A writer without room waits for this file. It would wait for ever, as no write ends.
+TEST_F(OutflowTest, a_drain_thread_without_memory_pauses_and_tells_the_writers_that_wait) {
+    stage(0, 1000, 'a');
+    {
+        const LockGuard lock(outflow_.state.mutex);
+        outflow_.state.planner.demand_all();
+    }
+    for (int times = 1; times <= 2; ++times) {
+        bool thrown = false;
+        try {
+            const test::FailingAllocation failing(1);
+            (void)outflow_.take();
+        } catch (const std::bad_alloc&) {
+            thrown = true;
+        }
+        EXPECT_TRUE(thrown);
+        EXPECT_EQ(listener_.rests_, times);
+        EXPECT_EQ(listener_.pauses_, times);
+        const LockGuard lock(outflow_.state.mutex);
+        EXPECT_TRUE(outflow_.state.pausing()) << "the writer tries again after a pause, not at once";
+        EXPECT_TRUE(outflow_.state.planner.drain_for_room().wants_thread);
+    }
+    ASSERT_TRUE(drain());
+    EXPECT_EQ(read(0, 1000), std::string(1000, 'a'));
+}
+
 TEST_F(OutflowTest, a_writer_that_wants_room_without_memory_leaves_no_planned_write_behind) {
     for (const std::uint64_t offset : {0, 5000, 10000}) stage(offset, 1000, 'a');
     const LockGuard lock(outflow_.state.mutex);

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+
 #include "support/left_threads.h"
+#include "support/scripted_file.h"
 #include "support/team_files.h"
 
 namespace forebay {
@@ -149,6 +153,33 @@ TEST(Participants, find_room_after_a_cut_that_is_not_committed) {
     EXPECT_TRUE(same(node.read(1, 0, expected.content.size()), expected.content));
     ASSERT_TRUE(node.close());
     EXPECT_TRUE(same(node.target().contents(), expected.content));
+}
+
+// Zeros in place of the end would take as long as writing it.
+TEST(Participants, get_room_by_a_cut_of_the_target_if_held_bytes_of_a_file_that_was_cut_fill_the_logs) {
+    constexpr std::uint64_t kLong = 4 << 20, kBytes = 3000, kWrites = 60;
+    const auto script = std::make_shared<test::Script>();
+    Participants::Around around;
+    around.target = [&](std::unique_ptr<io::File> file) {
+        return std::make_unique<test::ScriptedFile>(std::move(file), script);
+    };
+    test::PlainBytes expected{bytes_of(kLong, 1)};
+    Participants node(2, tiny_options(), nullptr, expected.content, false, around);
+    node.listen();
+    ASSERT_TRUE(node.truncate(5000));
+    expected.content.resize(5000);
+    for (std::uint64_t i = 0; i < kWrites; ++i) {
+        const auto bytes = bytes_of(kBytes, i);
+        ASSERT_TRUE(node.write(1, i % 2 * 1000, bytes, ByteClass::kMetadata));
+        expected.write(i % 2 * 1000, bytes);
+    }
+    EXPECT_GE(node.file(0).counters().guarantee_given_up, kLong - 5000);
+    for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(same(node.read(i, 0, 5000), expected.content)) << i;
+    ASSERT_TRUE(node.close());
+    EXPECT_TRUE(same(node.target().contents(), expected.content));
+    std::uint64_t written = 0;
+    for (const test::FileCall& call : script->calls(io::Operation::kWrite)) written += call.size;
+    EXPECT_LE(written, kWrites * kBytes);
 }
 
 TEST(Participants, see_zeros_where_the_file_was_cut_and_grew_again) {

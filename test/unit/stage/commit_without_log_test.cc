@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/jumping_clock.h"
 
 namespace forebay::stage {
 namespace {
@@ -17,9 +21,10 @@ using test::same;
 using test::Target;
 
 struct Written {
-    explicit Written(std::shared_ptr<FaultPlan> of_target = nullptr) {
+    explicit Written(std::shared_ptr<FaultPlan> of_target = nullptr, std::shared_ptr<WaitClock> clock = nullptr) {
         auto full = std::make_shared<FaultPlan>();
-        engine = Engine::create(test::small_options(), area.opener(full));
+        if (!clock) clock = std::make_shared<WaitClock>();
+        engine = Engine::create(test::small_options(), area.opener(full), std::move(clock));
         file = test::attach(*engine, target, true, std::move(of_target));
         full->fail(Operation::kAllocate, 1, 1000000, ENOSPC);
     }
@@ -78,6 +83,85 @@ TEST(CommitWithoutLog, it_fails_if_the_target_cannot_be_cut) {
     of_target->clear();
     EXPECT_TRUE(written.engine->detach(written.file, true)) << "the target has the size by now";
     EXPECT_EQ(written.target.contents().size(), 20000U);
+}
+
+// No record tells of the commit. A flush that gave up has not told the program that it is safe.
+TEST(CommitWithoutLog, each_flush_waits_for_the_size_that_a_hanging_target_lacks) {
+    for (const std::uint64_t size : {20000u, 60000u}) {
+        SCOPED_TRACE(size);
+        auto of_target = std::make_shared<FaultPlan>();
+        const auto clock = std::make_shared<test::JumpingClock>([of_target] { return of_target->hanging(); });
+        Written written(of_target, clock);
+        auto bytes = bytes_of(50000, 1);
+        ASSERT_TRUE(written.file->write(0, bytes, ByteClass::kRaw));
+        ASSERT_TRUE(written.file->commit());
+        of_target->hang(Operation::kResize);
+        written.file->log().pause_drain();
+        ASSERT_TRUE(written.file->truncate(size));
+        for (int times = 0; times < 2; ++times) EXPECT_EQ(written.file->commit().sys_errno(), ETIMEDOUT) << times;
+        of_target->let_go();
+        EXPECT_TRUE(written.file->commit());
+        bytes.resize(size);
+        EXPECT_TRUE(same(written.recovered(), bytes));
+        EXPECT_TRUE(written.engine->detach(written.file, true));
+    }
+}
+
+// As after a bypassing write whose record the log could not store.
+TEST(CommitWithoutLog, a_log_that_takes_no_more_records_does_not_bring_back_an_older_commit) {
+    Area area;
+    Target target;
+    const auto engine = Engine::create(test::small_options(), area.opener());
+    const auto file = test::attach(*engine, target);
+    auto now = bytes_of(50000, 1);
+    ASSERT_TRUE(file->write(0, now, ByteClass::kRaw));
+    ASSERT_TRUE(file->commit());
+    file->log().note_failure();
+    const auto more = bytes_of(10000, 2);
+    ASSERT_TRUE(file->write(now.size(), more, ByteClass::kRaw));
+    EXPECT_EQ(file->counters().through, more.size());
+    now.insert(now.end(), more.begin(), more.end());
+    ASSERT_TRUE(file->commit());
+    EXPECT_FALSE(file->staged());
+    test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
+    EXPECT_TRUE(crash.recover());
+    EXPECT_TRUE(same(crash.contents(), now));
+    EXPECT_TRUE(engine->detach(file, true));
+    EXPECT_TRUE(same(target.contents(), now));
+}
+
+// Their records take the places that are kept for commits.
+TEST(CommitWithoutLog, every_commit_between_writes_that_bypass_a_full_log_can_be_recovered) {
+    LoadedOptions loaded = test::small_options();
+    loaded.options.full = WhenFull::kThrough;
+    loaded.options.segment = 16 << 10;
+    loaded.options.size = 64 << 10;
+    Area area;
+    Target target;
+    const auto engine = Engine::create(loaded, area.opener());
+    const auto file = test::attach(*engine, target);
+    std::vector<std::byte> now;
+    const auto append = [&](std::size_t size, std::uint64_t seed) {
+        const auto bytes = bytes_of(size, seed);
+        ASSERT_TRUE(file->write(now.size(), bytes, ByteClass::kMetadata));
+        now.insert(now.end(), bytes.begin(), bytes.end());
+    };
+    std::uint64_t bypassed = 0;
+    for (std::uint64_t round = 0; round < 12; ++round) {
+        file->log().pause_drain();
+        const std::uint64_t before = file->counters().through;
+        while (file->counters().through == before) append(5000, now.size());
+        for (std::uint64_t i = 0; i < 12; ++i) {
+            for (std::uint64_t times = 0; times <= round % 4; ++times) append(1, now.size());
+            ASSERT_TRUE(file->commit());
+            test::Crash crash(*area.shared_open(), [&] { return target.contents(); }, target.identity());
+            ASSERT_TRUE(crash.recover());
+            ASSERT_TRUE(same(crash.contents(), now)) << "round " << round << ", commit " << i;
+        }
+        bypassed += file->counters().through - before;
+    }
+    EXPECT_GT(bypassed, 12 * 12u);
+    EXPECT_TRUE(engine->detach(file, true));
 }
 
 // The log is left where it has no room for a commit record, and begun anew with the segment that was given back.
