@@ -303,6 +303,7 @@ Status Lifecycle::close_keeping_log(Status outcome) {
     if (outcome && file_.group) outcome = file_.group->order().damage();
     file_.mode = FileMode::kFailed;
     file_.offer_target();
+    if (outcome) outcome = Status(Code::kInternal, "the target lacks staged bytes");   // never a success
     file_.outflow.state.halt(outcome);
     if (file_.log->marker_fits())
         (void)file_.log->append_marker(log::RecordKind::kClose, file_.sizes.logical, file_.next_sequence());
