@@ -53,6 +53,8 @@ Status Outflow::drain(std::uint64_t below) {
             FOREBAY_TRY(state.arrivals.await_next(state.mutex));
         } else if (state.pausing()) {
             state.arrivals.wait_out_pause(state.mutex, state.failures);
+        } else if (state.planner.paused() && state.listener.backlog().any_ready) {
+            state.planner.demand_all();   // another thread has paused the drain meanwhile
         } else if (state.planner.shared() && !state.failures.halted() && state.planner.readable_left()) {
             // Other processes still write, or an older record is incomplete. The drain continues after them.
             if (state.planner.set_urgent(true)) FOREBAY_TRY(state.arrivals.await_next(state.mutex));

@@ -37,7 +37,6 @@ void OutflowState::open(std::shared_ptr<io::File> file, const io::FileTraits& tr
     failures.open();
     arrivals.open();
     planner.open();
-    calls.open();
     target.open(std::move(file), traits.times, size, log_mount);
 }
 

@@ -2,6 +2,7 @@
 // whether it is unsynced. Thread-safe, except functions that need the file's lock. Nothing blocks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -26,7 +27,7 @@ class TargetFacts {
         stripe_ = options.stripe != 0        ? options.stripe
                   : traits.stripe_bytes != 0 ? traits.stripe_bytes
                                              : kStripeUnlessTold;
-        unsynced_ = true;
+        note_unsynced();
         forget_pace();
     }
     [[nodiscard]] std::uint64_t stripe() const noexcept { return stripe_.load(std::memory_order_relaxed); }
@@ -47,13 +48,15 @@ class TargetFacts {
         const std::uint64_t ns = pace_ns_.load(std::memory_order_relaxed);
         return ns != 0 ? std::optional(ns) : std::nullopt;
     }
-    // True if a write has bypassed the log since the last sync.
-    [[nodiscard]] bool unsynced() const noexcept { return unsynced_; }
-    void note_unsynced() noexcept { unsynced_ = true; }
-    void begin_sync() noexcept { unsynced_ = false; }
+    // True if a write has bypassed the log since the begin of the last sync that succeeded.
+    [[nodiscard]] bool unsynced() const noexcept { return unsynced_ != synced_; }
+    void note_unsynced() noexcept { ++unsynced_; }
 
     // ---- with the file's lock -------------------------------------------------------------------
 
+    // Ask before a sync begins; `note_synced` takes the answer once it has succeeded.
+    [[nodiscard]] std::uint64_t unsynced_count() const noexcept { return unsynced_; }
+    void note_synced(std::uint64_t count) noexcept { synced_ = std::max(synced_.load(), count); }
     // True if the target answers slowly; before any measurement, if its file system may hang.
     [[nodiscard]] bool waited_for() const noexcept {
         return !measured_.of_memory() && (measured_.known() || may_hang());
@@ -77,8 +80,8 @@ class TargetFacts {
     std::atomic<bool> reports_late_{false};
     std::atomic<bool> writes_are_final_{false};
     std::atomic<bool> lost_{false};
-    std::atomic<bool> unsynced_{false};
-    std::atomic<std::uint64_t> pace_ns_{0};   // 0: none
+    std::atomic<std::uint64_t> unsynced_{0}, synced_{0};   // writes that bypassed the log, and those a sync covers
+    std::atomic<std::uint64_t> pace_ns_{0};                // 0: none
     TargetPace measured_;
 };
 

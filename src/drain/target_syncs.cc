@@ -1,5 +1,6 @@
 #include "drain/target_syncs.h"
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -36,17 +37,17 @@ void TargetSyncs::complete(AwaitedCall& call, const Status& outcome) noexcept {
 }
 
 Status TargetSyncs::carry_out() {
-    // An abandoned sync may still be in flight. It began before the writes that this sync must cover.
-    if (state_.facts.may_hang() || state_.facts.reports_late())
-        FOREBAY_TRY(state_.arrivals.await(state_.mutex, [this]() NO_THREAD_SAFETY_ANALYSIS {
-            return !state_.arrivals.sync_in_flight();
-        }));
+    // The sync of another thread, or an abandoned one, may be in flight. It began before some writes that this sync
+    // must cover, and may take the report about others.
+    FOREBAY_TRY(state_.arrivals.await(state_.mutex, [this]() NO_THREAD_SAFETY_ANALYSIS {
+        return !state_.arrivals.sync_in_flight();
+    }));
     // A second sync would not report bytes that the first one lost.
     FOREBAY_TRY(state_.failures.target_lost());
     const auto mine = std::make_shared<AwaitedCall>();
     auto work = std::make_unique<SyncWork>(std::shared_ptr<TargetSyncs>(state_.listener.hold(), this),
                                            state_.target.file(), mine);
-    state_.facts.begin_sync();
+    const std::uint64_t covered = state_.facts.unsynced_count();
     state_.begin_sync(mine);
     {
         const Unlocked meanwhile(state_.mutex);
@@ -55,7 +56,9 @@ Status TargetSyncs::carry_out() {
     }
     const Status waited = state_.arrivals.await(state_.mutex, [&mine] { return mine->done; });
     mine->given_up = !waited;
-    return waited ? copy_of(mine->outcome, Failures::kFailed) : waited;
+    FOREBAY_TRY(waited);
+    if (mine->outcome) state_.facts.note_synced(covered);
+    return copy_of(mine->outcome, Failures::kFailed);
 }
 
 Status TargetSyncs::sync() {

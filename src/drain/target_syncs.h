@@ -1,9 +1,9 @@
 // Syncs the target of one file's drain (`Outflow`). If the target may hang, a drain thread syncs, and the caller waits
 // at most as long as option `patience` says. Otherwise the caller's thread syncs. Invariants: after a failed sync each
 // later one reports the same failure, because a sync reports lost bytes only once. A sync covers all writes that ended
-// before it began. If the target may hang or reports late, one sync or confirmation is in flight at a time. A sync of a
-// target that reports late waits for the calls that overlap with it (drain/target_calls.h). Ownership: a sync keeps the
-// staged file until its end, and the file owns this. The caller holds the outflow's lock. `sync` waits for the device.
+// before it began. One sync or confirmation is in flight at a time. A sync of a target that reports late waits for the
+// calls that overlap with it (drain/target_calls.h). Ownership: a sync keeps the staged file until its end, and the
+// file owns this. The caller holds the outflow's lock. `sync` waits for the device.
 #pragma once
 
 #include "base/status.h"

@@ -207,10 +207,10 @@ int Descriptor::close() noexcept {
     return first && ours && ::close(number) != 0 ? errno : 0;
 }
 
-int Descriptor::flush_as_close() noexcept {
-    if (!is_ours()) return 0;
-    const int copy = ::fcntl(number_.load(std::memory_order_acquire), F_DUPFD_CLOEXEC, kFirstNumber);
-    if (copy < 0) return 0;   // no number left: the last holder's close does it
+std::optional<int> Descriptor::flush_as_close() noexcept {
+    const int number = number_.load(std::memory_order_acquire);
+    const int copy = is_ours(number) ? ::fcntl(number, F_DUPFD_CLOEXEC, kFirstNumber) : -1;
+    if (copy < 0) return std::nullopt;
     return ::close(copy) != 0 ? errno : 0;
 }
 

@@ -75,8 +75,9 @@ class Descriptor {
     void rest() noexcept;
     // Closes the descriptor permanently, and returns 0 or errno. Has nothing to close if the descriptor is lost.
     [[nodiscard]] int close() noexcept;
-    // Makes a network file system write back and report failures, as at a close. Returns 0 or errno.
-    [[nodiscard]] int flush_as_close() noexcept;
+    // Makes a network file system write back and report failures, as at a close. Returns 0 or errno. None: it has asked
+    // nothing, as the process has no number left, or the descriptor is lost.
+    [[nodiscard]] std::optional<int> flush_as_close() noexcept;
 
   private:
     struct Facts {

@@ -220,12 +220,14 @@ class PosixFile final : public File {
         return Status::ok();
     }
 
-    // A close of any descriptor ends the program's record locks on the file, so their holder gets a sync.
+    // A close of any descriptor ends the program's record locks on the file, so their holder gets a sync. So does
+    // a process that cannot have one descriptor more.
     Status flush() override {
         const auto known = identity();
         if (!known || has_record_locks(known.value())) return sync();
-        const int error = descriptor_->flush_as_close();
-        return error == 0 ? Status::ok() : failed_call(error, [&] { return "close " + name_; });
+        const std::optional<int> error = descriptor_->flush_as_close();
+        if (!error) return sync();
+        return *error == 0 ? Status::ok() : failed_call(*error, [&] { return "close " + name_; });
     }
 
     // The system tells each descriptor once. Far behind the end there is no page to wait for.

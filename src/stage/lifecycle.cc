@@ -33,6 +33,7 @@ void Lifecycle::begin(std::shared_ptr<io::File> target, ledger::LedgerSlot* slot
     file_.unstaged.replace(file_.target, std::move(target));
     file_.counters.use(slot);
     file_.sizes = {size, size};
+    file_.outflow.state.calls.open();
     file_.log.reset();
     file_.group.reset();
     file_.several_nodes = false;
@@ -113,6 +114,7 @@ Result<bool> Lifecycle::begin_staging() {
     FOREBAY_TRY(file_.outflow.state.arrivals.await(file_.mutex(), [this]() NO_THREAD_SAFETY_ANALYSIS {
         return file_.outflow.state.queue.idle();
     }));
+    FOREBAY_TRY(file_.outflow.state.failures.error());   // of an earlier sync, which has ended meanwhile
     file_.sizes = {size.value(), size.value()};
     file_.progress.resize_sequence = 0;
     file_.progress.dirty = false;
@@ -301,6 +303,7 @@ Status Lifecycle::close_keeping_log(Status outcome) {
     });
     if (outcome) outcome = alone;
     if (outcome && file_.group) outcome = file_.group->order().damage();
+    if (outcome) outcome = Status(Code::kInternal, "the target lacks staged bytes");   // never a success
     file_.mode = FileMode::kFailed;
     file_.offer_target();
     file_.outflow.state.halt(outcome);

@@ -66,6 +66,7 @@ Status StagingLog::drain_and_release() {
         FOREBAY_TRY(drain());
         FOREBAY_TRY(file_.outflow.confirms.await(drain::Confirm::kSync));
         FOREBAY_TRY(await_unpinned());
+        if (!file_.bytes.empty()) return {Code::kInternal, "bytes of " + file_.name.path + " are still staged"};
         FOREBAY_TRY(file_.commits->release_all());
         release_all();
     }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
 #include <new>
 #include <optional>
@@ -222,6 +223,59 @@ TEST_F(OutflowTest, a_write_that_bypasses_the_log_waits_for_the_one_in_flight) {
         EXPECT_TRUE(outflow_.state.facts.unsynced());
     }
     drainer.join();
+}
+
+TEST_F(OutflowTest, a_target_is_unsynced_until_a_sync_that_began_later_has_succeeded) {
+    const TargetFacts& facts = outflow_.state.facts;
+    const auto sync = [this] {
+        const LockGuard lock(outflow_.state.mutex);
+        return outflow_.syncs.sync();
+    };
+    EXPECT_TRUE(facts.unsynced()) << "its open may have emptied it";
+    for (const bool bypassed : {true, false}) {
+        faults_->hang(io::Operation::kSync);
+        Status synced;
+        std::thread syncing([&] { synced = sync(); });
+        EXPECT_TRUE(faults_->await_hanging());
+        EXPECT_TRUE(facts.unsynced()) << "it may fail yet";
+        if (bypassed) outflow_.state.facts.note_unsynced();
+        faults_->let_go();
+        syncing.join();
+        EXPECT_TRUE(synced) << synced.message();
+        EXPECT_EQ(facts.unsynced(), bypassed);
+    }
+    outflow_.state.facts.note_unsynced();
+    faults_->fail(io::Operation::kSync, 1, 1, EIO);
+    EXPECT_EQ(sync().sys_errno(), EIO);
+    EXPECT_TRUE(facts.unsynced());
+}
+
+// The system reports a loss to one of two syncs.
+TEST_F(OutflowTest, a_sync_waits_for_that_of_another_thread_and_tells_its_failure) {
+    faults_->fail(io::Operation::kSync, 1, 1, EIO);
+    faults_->hang(io::Operation::kSync);
+    Status first, second;
+    std::thread one([&] {
+        const LockGuard lock(outflow_.state.mutex);
+        first = outflow_.syncs.sync();
+    });
+    EXPECT_TRUE(faults_->await_hanging());
+    std::promise<std::shared_ptr<AwaitedCall>> in_flight;
+    std::thread other([&] {
+        const LockGuard lock(outflow_.state.mutex);
+        in_flight.set_value(outflow_.state.arrivals.sync());
+        second = outflow_.syncs.sync();
+    });
+    {
+        const auto call = in_flight.get_future().get();
+        const LockGuard lock(outflow_.state.mutex);   // once the other thread waits
+        EXPECT_EQ(outflow_.state.arrivals.sync(), call);
+    }
+    faults_->let_go();
+    one.join();
+    other.join();
+    EXPECT_EQ(first.sys_errno(), EIO) << first.message();
+    EXPECT_EQ(second.sys_errno(), EIO) << second.message();
 }
 
 // A flush drains in its own thread. A write that stayed planned would be in flight for ever.

@@ -17,6 +17,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <thread>
@@ -307,6 +308,23 @@ TEST_F(DescriptorTest, at_rest_it_takes_no_number) {
     EXPECT_FALSE(file->write_at(0, bytes("lost")));
     EXPECT_TRUE(fs::is_empty(path_));
     fs::remove_all(path_ + "-moved");
+}
+
+TEST_F(DescriptorTest, a_flush_tells_whether_it_could_ask) {
+    const int number = ::open(in("forebay's").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    Descriptor descriptor(number, in("forebay's"), O_RDWR);
+    EXPECT_EQ(descriptor.flush_as_close(), 0);
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    rlimit none = before;
+    none.rlim_cur = 0;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    const std::optional<int> without_number = descriptor.flush_as_close();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_EQ(without_number, std::nullopt);
+    EXPECT_EQ(descriptor.flush_as_close(), 0);
+    ::close(number);
+    EXPECT_EQ(descriptor.flush_as_close(), std::nullopt);
 }
 
 TEST_F(DescriptorTest, a_directory_whose_number_was_taken_over_makes_nothing_in_the_program_s) {

@@ -1,8 +1,12 @@
 // A file that nobody wanted staged when it was opened, and then somebody does.
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "support/crash.h"
 #include "support/engine_fixture.h"
+#include "support/late_target.h"
+#include "support/scripted_file.h"
 
 namespace forebay::stage {
 namespace {
@@ -98,6 +102,58 @@ TEST(BeginStaging, it_may_end_and_begin_again) {
         EXPECT_TRUE(same(unstaged.target.contents(), expected));
     }
     EXPECT_TRUE(unstaged.engine->detach(unstaged.file, true));
+}
+
+// The log lacks these bytes, and the target may still lose them.
+TEST(BeginStaging, a_report_about_bytes_from_before_fails_every_later_flush_and_the_close) {
+    for (const bool again : {false, true}) {
+        SCOPED_TRACE(again ? "staged for the second time" : "staged for the first time");
+        Area area;
+        Target target;
+        const auto client = std::make_shared<test::LateClient>();
+        auto options = test::small_options();
+        options.options.flush = OnFlush::kDrain;
+        const auto engine = Engine::create(options, area.opener());
+        const auto file = engine
+                              ->attach({.file = std::make_unique<test::LateFile>(target.open(), client),
+                                        .writable = true,
+                                        .aside = ledger::AsideReason::kDisabled})
+                              .value()
+                              .file;
+        ASSERT_FALSE(engine->area().obstacle());
+        if (again) {
+            ASSERT_TRUE(file->lifecycle().begin_staging().value());
+            ASSERT_TRUE(file->lifecycle().step_aside(ledger::AsideReason::kDisabled));
+        }
+        ASSERT_TRUE(file->write(0, bytes_of(100000, 6), ByteClass::kRaw));
+        ASSERT_TRUE(file->lifecycle().begin_staging().value());
+        ASSERT_TRUE(file->write(100000, bytes_of(100000, 7), ByteClass::kRaw));
+        client->lose();
+        EXPECT_EQ(client->losses(), 1u);
+        for (int i = 0; i < 3; ++i) EXPECT_FALSE(file->commit());
+        EXPECT_FALSE(engine->detach(file, true));
+    }
+}
+
+TEST(BeginStaging, a_failure_that_is_told_meanwhile_is_kept) {
+    Area area;
+    Target target;
+    std::shared_ptr<StagedFile> file;
+    const auto engine = Engine::create(test::small_options(), area.opener());
+    auto scripted = test::scripted(target.open(), [&file](const test::FileCall& call) {
+        if (call.operation != io::Operation::kSize || file == nullptr) return Status::ok();
+        drain::OutflowState& state = file->state().outflow.state;
+        const LockGuard lock(state.mutex);
+        state.halt(Status::from_errno(EIO, "sync run.h5"));   // the end of a sync that was given up
+        return Status::ok();
+    });
+    file = engine->attach({.file = std::move(scripted), .writable = true, .aside = ledger::AsideReason::kDisabled})
+               .value()
+               .file;
+    ASSERT_FALSE(engine->area().obstacle());
+    EXPECT_EQ(file->lifecycle().begin_staging().status().sys_errno(), EIO);
+    EXPECT_FALSE(file->staged());
+    EXPECT_EQ(engine->detach(file, true).sys_errno(), EIO);
 }
 
 }   // namespace

@@ -247,6 +247,29 @@ TEST_F(Patience, the_failure_of_a_sync_that_was_given_up_is_not_forgotten) {
     EXPECT_EQ(engine_->detach(file, true).sys_errno(), EIO);
 }
 
+// Whoever opened the target may have emptied it, so the first commit promises that the target is on its device.
+TEST_F(Patience, a_flush_counts_on_no_sync_that_another_thread_has_only_begun) {
+    options_.options.durability = Durability::kNode;
+    clock_ = std::make_shared<test::JumpingClock>([plan = plan_, flushing = std::this_thread::get_id()] {
+        return plan->hanging() && std::this_thread::get_id() == flushing;
+    });
+    start();
+    const auto file = test::attach(*engine_, target_, true, plan_);
+    const Content bytes = test::bytes_of(300'000, 1);
+    ASSERT_TRUE(file->write(0, bytes, ByteClass::kRaw));
+    ASSERT_TRUE(file->drain());
+    plan_->hang(Operation::kSync);
+    std::thread in_want_of_room([&] { (void)file->log().drain_for_room(); });
+    EXPECT_TRUE(plan_->await_hanging());
+    ASSERT_TRUE(file->write(bytes.size(), bytes, ByteClass::kRaw));
+    EXPECT_EQ(file->commit().sys_errno(), ETIMEDOUT);
+    plan_->let_go();
+    in_want_of_room.join();
+    EXPECT_TRUE(file->commit());
+    ASSERT_TRUE(engine_->detach(file, true));
+    EXPECT_EQ(target_.contents().size(), 2 * bytes.size());
+}
+
 // All drain threads are in writes of one file.
 TEST_F(Patience, a_file_whose_target_hangs_does_not_keep_the_others_from_theirs) {
     for (const std::uint64_t threads : {1u, 3u}) {

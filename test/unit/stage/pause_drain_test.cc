@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "support/engine_fixture.h"
+#include "support/scripted_file.h"
 
 namespace forebay::stage {
 namespace {
@@ -97,6 +98,50 @@ TEST(HoldBack, a_file_is_not_held_back_when_it_is_opened_again) {
     EXPECT_TRUE(held.engine->detach(held.file, true));
     held.file = test::attach(*held.engine, held.target, true);
     EXPECT_FALSE(held.file->log().drain_paused());
+    EXPECT_TRUE(held.engine->detach(held.file, true));
+}
+
+// Another thread of the program holds the drain back during each write of it.
+struct HeldMeanwhile {
+    explicit HeldMeanwhile(OnFlush flush = OnFlush::kCommit) {
+        auto options = test::small_options();
+        options.options.flush = flush;
+        engine = Engine::create(options, area.opener());
+        auto scripted = test::scripted(target.open(), [this](const test::FileCall& call) {
+            if (call.operation == io::Operation::kWrite) file->log().pause_drain();
+            return Status::ok();
+        });
+        file = engine->attach({std::move(scripted), true}).value().file;
+        file->log().pause_drain();
+        EXPECT_TRUE(file->write(0, bytes, ByteClass::kRaw));   // more than is planned at a time
+        EXPECT_EQ(file->counters().drained, 0u);
+    }
+
+    Area area;
+    Target target;
+    const std::vector<std::byte> bytes = bytes_of(kLog / 2, 10);
+    std::unique_ptr<Engine> engine;
+    std::shared_ptr<StagedFile> file;
+};
+
+TEST(HoldBack, a_close_meanwhile_drains_everything) {
+    HeldMeanwhile held;
+    EXPECT_TRUE(held.engine->detach(held.file, true));
+    EXPECT_TRUE(same(held.target.contents(), held.bytes));
+    EXPECT_FALSE(held.file->lifecycle().failed());
+}
+
+TEST(HoldBack, a_flush_that_drains_meanwhile_drains_everything) {
+    HeldMeanwhile held(OnFlush::kDrain);
+    EXPECT_TRUE(held.file->commit());
+    EXPECT_TRUE(same(held.target.contents(), held.bytes));
+    EXPECT_TRUE(held.engine->detach(held.file, true));
+}
+
+TEST(HoldBack, a_file_that_steps_aside_meanwhile_loses_nothing) {
+    HeldMeanwhile held;
+    EXPECT_TRUE(held.file->lifecycle().step_aside(ledger::AsideReason::kDisabled));
+    EXPECT_TRUE(same(held.target.contents(), held.bytes));
     EXPECT_TRUE(held.engine->detach(held.file, true));
 }
 
