@@ -137,11 +137,7 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
         const CallScope around(CallKind::kOther);
         const std::shared_ptr<Origin> origin = as_object(whole.datasets[0])->origin;
         for (std::size_t i = 0; i < whole.count; ++i)
-            if (as_object(whole.datasets[i])->origin->under_connector != origin->under_connector) {
-                push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
-                           "the datasets of one call are in files with different connectors beneath");
-                return -1;
-            }
+            if (!have_same_connector(function, *as_object(whole.datasets[0]), *as_object(whole.datasets[i]))) return -1;
         const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
         // The other ranks wait for this rank afterwards in any case. HDF5 1.14 does not check the first dataset.
         const bool usable = std::all_of(whole.datasets, whole.datasets + whole.count,

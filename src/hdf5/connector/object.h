@@ -118,6 +118,12 @@ void* forward_new(const char* function, void* object, const AccessLists& lists, 
     void* const made = guard(function, [&]() -> void* {
         if (!is_usable(function, object)) return nullptr;
         const CallScope scope(CallKind::kOther);
+// Returns false, with an error on the stack, if the connectors beneath differ. One call cannot have both objects then:
+// a connector would take the other one's object for its own.
+[[nodiscard]] bool have_same_connector(const char* function, const Object& first, const Object& second) noexcept;
+// `is_usable` for both objects of a call, and `have_same_connector`. Null is an absent object.
+[[nodiscard]] bool are_usable(const char* function, void* first, void* second) noexcept;
+
         const ElinkSwap swap(lists, origin->left_to_driver);
         void* const under = call(as_object(object)->under, origin->under_connector);
         if (under != nullptr) wrap_request(request, origin);
