@@ -47,7 +47,9 @@ herr_t wrap_get_context(const void* object, void** context) {
 void* wrap_object(void* object, H5I_type_t type, void* context) {
     return guard("wrap_object", [&]() -> void* {
         const auto* made = static_cast<const WrapContext*>(context);
-        return wrap(host().H5VLwrap_object(object, type, made->origin->under_connector, made->under), made->origin);
+        NewObject wrapped;
+        return wrapped.around(host().H5VLwrap_object(object, type, made->origin->under_connector, made->under),
+                              made->origin);
     });
 }
 
