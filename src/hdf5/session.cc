@@ -106,34 +106,35 @@ Route Session::judge(const std::string& text) {
     return route;
 }
 
-void Session::make_engine(const LoadedOptions& loaded, const std::string& text) {
-    engine_ = stage::Engine::create(loaded);
-    engine_->warn_by([](const std::string& message) { warn_once(message); });
+// Without memory the session stays as it is.
+void Session::make_engine(const LoadedOptions& loaded, std::string text) {
+    std::shared_ptr<stage::Engine> engine = stage::Engine::create(loaded);
+    engine->warn_by([](const std::string& message) { warn_once(message); });
     if (const std::string& servers = loaded.options.read_cache_servers; loaded.options.reads_from_job()) {
         const auto warn = [options = loaded.options](const std::string& message) {
             tell(options, message, Audience::kNode);
         };
         if (auto find = server::find_job_peers(loaded, look_up_variable, warn))
-            engine_->read_cache().find_peers_by(std::move(find));
+            engine->read_cache().find_peers_by(std::move(find));
     } else if (!servers.empty()) {
         auto asked = wire::CacheServers::create(servers, loaded.options.server_key);
-        if (asked) engine_->read_cache().find_peers_by(wire::find_peers(std::move(asked).value()));
+        if (asked) engine->read_cache().find_peers_by(wire::find_peers(std::move(asked).value()));
         else warn_once("option read_cache_servers: " + asked.status().message());
     }
     {
         const std::lock_guard lock(end_mutex_);
-        made_.push_back(engine_);
+        made_.push_back(engine);
     }
-    engine_text_ = text;
+    if (engine_ != nullptr) inherited_.push_back(std::move(engine_));
+    engine_ = std::move(engine);
+    engine_text_ = std::move(text);
     engine_generation_ = stage::fork_generation();
 }
 
 std::shared_ptr<stage::Engine> Session::engine() {
     const std::lock_guard lock(mutex_);
-    if (engine_ != nullptr && engine_generation_ != stage::fork_generation()) {
-        inherited_.push_back(std::move(engine_));
-        make_engine(load(engine_text_), std::string(engine_text_));
-    }
+    if (engine_ != nullptr && engine_generation_ != stage::fork_generation())
+        make_engine(load(engine_text_), engine_text_);
     return engine_;
 }
 

@@ -76,7 +76,7 @@ class Session {
     friend class forebay::Immortal<Session>;
     Session();
     Route judge(const std::string& text);
-    void make_engine(const LoadedOptions& loaded, const std::string& text);
+    void make_engine(const LoadedOptions& loaded, std::string text);   // instead of an inherited one
     [[nodiscard]] Status take_unreported();
     Status find_under(const LoadedOptions& loaded, Route& route);
 

@@ -3,23 +3,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "base/background_thread.h"
-#include "base/immortal.h"
+#include "base/text_set.h"
 
 namespace forebay::hdf5 {
 
 void warn_once(std::string_view message) noexcept {
     try {
-        static Immortal<std::mutex> mutex;
-        static Immortal<std::set<std::string, std::less<>>> said;
-        {
-            const std::lock_guard lock(*mutex);
-            if (!(*said).emplace(message).second) return;
-        }
+        static constinit TextSet said;
+        if (!said.add(message)) return;
         std::string line = "forebay: ";
         line.append(message).append("\n");
         const OwnWrite own;

@@ -6,7 +6,8 @@
 
 namespace forebay::hdf5 {
 
-// Writes "forebay: `message`" the first time it is given in this process. Thread-safe; blocks as write(2) does.
+// Writes "forebay: `message`" the first time it is given in this process. Thread-safe, also in a child that is forked
+// meanwhile; blocks as write(2) does.
 void warn_once(std::string_view message) noexcept;
 
 }   // namespace forebay::hdf5

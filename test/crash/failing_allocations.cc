@@ -5,7 +5,8 @@
 //   FAILING_NEW_FOR_EVER=1         and all after it
 //   FAILING_NEW_COUNT_TO=FILE      takes, when the process ends, how many there were
 //
-// When one fails for the first time "allocation N failed" is written to standard error.
+// When one fails for the first time "allocation N failed" is written to standard error. A thread of the program may
+// also call fail_allocation.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@
 namespace {
 
 std::atomic<long> made{0};
+thread_local long until_failure = 0;   // of fail_allocation; 0: none fails, or the one has failed
+thread_local bool armed = false;
 
 long number_of(const char* name) noexcept {
     const char* const value = std::getenv(name);
@@ -24,6 +27,7 @@ long number_of(const char* name) noexcept {
 }
 
 bool fails() noexcept {
+    if (until_failure > 0 && --until_failure == 0) return true;
     static const long at = number_of("FAILING_NEW_AT");
     static const bool for_ever = number_of("FAILING_NEW_FOR_EVER") != 0;
     const long nth = ++made;
@@ -43,6 +47,14 @@ bool fails() noexcept {
 }
 
 }   // namespace
+
+// Makes this thread's nth allocation from now on fail; 0: none. Returns 1 if the one of the call before has failed.
+extern "C" [[gnu::visibility("default")]] int fail_allocation(long nth) {
+    const bool failed = armed && until_failure == 0;
+    armed = nth > 0;
+    until_failure = nth;
+    return failed ? 1 : 0;
+}
 
 void* operator new(std::size_t size) {
     void* const memory = fails() ? nullptr : std::malloc(size > 0 ? size : 1);

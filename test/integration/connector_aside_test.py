@@ -176,3 +176,65 @@ with h5py.File("x.h5", "r+") as f:
         pytest.skip("this HDF5 was built without its pass-through connector")
     assert done.stdout == plain, done.stderr
     assert asides(tmp_path).keys() == {"under_connector"}
+
+
+OTHER_LIST = """
+import ctypes, glob, os, h5py
+from h5py import h5f, h5o, h5p
+lib = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(h5py.__file__), "..", "h5py.libs", "libhdf5-*.so*"))[0])
+number, pointer, text = ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p
+lib.H5VLget_connector_id_by_name.restype = number
+lib.H5VLconnector_str_to_info.argtypes = [text, number, ctypes.POINTER(pointer)]
+lib.H5Pset_vol.argtypes = [number, number, pointer]
+lib.H5Lcopy.argtypes = lib.H5Lmove.argtypes = [number, text, number, text, number, number]
+lib.H5Lcreate_hard.argtypes = lib.H5Lcopy.argtypes
+def other(name, info):
+    fapl, connector, made = h5p.create(h5p.FILE_ACCESS), lib.H5VLget_connector_id_by_name(b"forebay"), pointer()
+    assert lib.H5VLconnector_str_to_info(info, connector, ctypes.byref(made)) >= 0
+    assert lib.H5Pset_vol(fapl.id, connector, made) >= 0
+    return h5f.create(name, fapl=fapl)
+here = h5py.File("here.h5", "w")
+here["x"] = range(1000)
+"""
+
+
+def test_objects_of_files_with_other_connectors_beneath_are_refused(tmp_path):
+    code = (
+        OTHER_LIST
+        + """
+try:
+    there = other(b"there.h5", b"strict=on;under_vol=1;under_info={under_vol=0;under_info={}}")
+except OSError as error:
+    print("none", error)
+    os._exit(0)
+h5py.h5g.create(there, b"group")
+h5py.h5g.create(there, b"x")
+def refused(call):
+    try:
+        return call() is not None and call() < 0
+    except (RuntimeError, OSError, ValueError):
+        return True
+for one, another in (here.id, there), (there, here.id):
+    assert refused(lambda: h5o.copy(one, b"x", another, b"copy"))
+    assert refused(lambda: h5f.mount(one, b"/", another))
+    for call in lib.H5Lcreate_hard, lib.H5Lcopy, lib.H5Lmove:
+        assert refused(lambda: call(one.id, b"x", another.id, b"wrong", 0, 0))
+print(sorted(here), sorted(h5py.File(there)))
+"""
+    )
+    told = run_python(code, staged(tmp_path), tmp_path)
+    if told.startswith("none"):
+        pytest.skip("this HDF5 was built without its pass-through connector")
+    assert told == "['x'] ['group', 'x']\n"
+
+
+def test_objects_are_copied_between_files_with_other_options(tmp_path):
+    code = (
+        OTHER_LIST
+        + """
+there = other(b"there.h5", b"stage=off")
+h5o.copy(here.id, b"x", there, b"copy")
+print(h5py.File(there)["copy"][999])
+"""
+    )
+    assert run_python(code, staged(tmp_path), tmp_path) == "999\n"

@@ -1,5 +1,6 @@
 """Data that cannot be brought home: the program is told, nothing crashes, and other files go on."""
 
+import pytest
 from connector_environment import native, run_python, staged, statistics
 
 # The target may not grow beyond a limit that the staging area stays below. Python ignores the signal.
@@ -35,6 +36,45 @@ print("went on")
     errors = {entry["path"].rsplit("/", 1)[1]: entry["error"] for entry in statistics(tmp_path)}
     assert errors["other.h5"] == 0
     assert errors.get("x.h5", 27) == 27
+
+
+@pytest.mark.parametrize("last", ["FILE", "GROUP", "DATASET", "DATATYPE", "ATTR"])
+def test_after_a_failed_close_the_objects_of_other_files_can_be_counted(last, tmp_path):
+    """The identifier stays, without an object. HDF5 looks at all identifiers to find the open objects of a file."""
+    code = (
+        LIMITED
+        + f"""
+from h5py import h5a, h5f, h5g, h5i, h5s, h5t
+f = h5f.create(b"x.h5")
+data = h5py.File(f).create_dataset("x", (8 << 20,), "f8")
+data[-1] = 1          # at 64 MiB
+def commit():
+    type = h5t.NATIVE_INT32.copy()
+    type.commit(f, b"type")
+    return type
+last = dict(
+    FILE=lambda: f,
+    GROUP=lambda: h5g.create(f, b"group"),
+    DATASET=lambda: data.id,
+    DATATYPE=commit,
+    ATTR=lambda: h5a.create(data.id, b"a", h5t.NATIVE_INT32, h5s.create(h5s.SCALAR)),
+)["{last}"]()
+last_failed = False
+for each in [one for one in (f, data.id) if one is not last] + [last]:
+    each.locked = True    # h5py does not close it by itself
+    try:
+        h5i.dec_ref(each)
+    except Exception:
+        last_failed = each is last
+assert last_failed and last.valid
+with h5py.File("other.h5", "w") as g:
+    g["x"] = numpy.arange(1000)
+    for kind in "{last}", "FILE", "GROUP", "DATASET", "DATATYPE", "ATTR":
+        print(kind, h5f.get_obj_count(g.id, getattr(h5f, "OBJ_" + kind)))
+"""
+    )
+    counted = run_python(code, staged(tmp_path, SMALL_AREA), tmp_path).splitlines()
+    assert sorted(set(counted)) == ["ATTR 0", "DATASET 0", "DATATYPE 0", "FILE 1", "GROUP 0"]
 
 
 def test_a_failure_at_exit_is_said_on_standard_error(tmp_path):

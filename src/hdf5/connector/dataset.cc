@@ -2,6 +2,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/attempt.h"
 #include "hdf5/connector/addresses.h"
 #include "hdf5/connector/async_calls.h"
 #include "hdf5/connector/callbacks.h"
@@ -18,11 +19,12 @@ namespace forebay::hdf5 {
 namespace {
 
 // Other ranks may now write space that some ranks have filled, and nodes=consistent must know the order. HDF5 has met.
-void meet_after_filling(const char* function) {
+// Throws nothing, as HDF5 may have opened an object by now that its caller has to return.
+void meet_after_filling(const char* function) noexcept {
     const std::shared_ptr<OpenFile> file = CallScope::collective_step();
     if (file == nullptr || file->shared == nullptr || !file->shared->keeps_journal()) return;
-    if (const Status met = file->shared->meet(); !met)
-        file->keep_failure(OpenFile::During::kClose, met.with_context(function));
+    Status met = attempt([&] { return file->shared->meet().with_context(function); });
+    if (!met) file->keep_failure(OpenFile::During::kClose, std::move(met));
 }
 
 void* dataset_create(void* object, const H5VL_loc_params_t* location, const char* name, hid_t link_creation, hid_t type,
@@ -36,11 +38,13 @@ void* dataset_create(void* object, const H5VL_loc_params_t* location, const char
     });
 }
 
-void prefetch_whole(void* under, const std::shared_ptr<Origin>& origin) {
+void prefetch_whole(void* under, const std::shared_ptr<Origin>& origin) noexcept {
     const QuietErrors quiet;
     const PrefetchArguments everything{H5S_ALL};
-    if (carry_out("dataset_open", Operation::kPrefetch, Object{under, origin}, &everything) < 0)
-        host().H5Eclear2(H5E_DEFAULT);
+    const auto prefetch = [&] {
+        return carry_out("dataset_open", Operation::kPrefetch, Object{under, origin}, &everything);
+    };
+    if (guard("dataset_open", prefetch) < 0) host().H5Eclear2(H5E_DEFAULT);
 }
 
 void* dataset_open(void* object, const H5VL_loc_params_t* location, const char* name, hid_t access, hid_t transfer,
@@ -137,44 +141,45 @@ herr_t transfer_datasets(const char* function, const Transfer<Buffer>& whole, vo
         const CallScope around(CallKind::kOther);
         const std::shared_ptr<Origin> origin = as_object(whole.datasets[0])->origin;
         for (std::size_t i = 0; i < whole.count; ++i)
-            if (as_object(whole.datasets[i])->origin->under_connector != origin->under_connector) {
-                push_error(function, host().H5E_ARGS_g, host().H5E_BADVALUE_g,
-                           "the datasets of one call are in files with different connectors beneath");
-                return -1;
-            }
+            if (!have_same_connector(function, *as_object(whole.datasets[0]), *as_object(whole.datasets[i]))) return -1;
+        std::optional<NewRequest> beneath;
         const TransferWay way = way_of(whole.count, whole.datasets, whole.memory_types, whole.list);
         // The other ranks wait for this rank afterwards in any case. HDF5 1.14 does not check the first dataset.
         const bool usable = std::all_of(whole.datasets, whole.datasets + whole.count,
                                         [&](void* dataset) { return is_usable(function, dataset); });
-        herr_t result = way.failed || !usable
-                            ? -1
-                            : guard(function, [&] { return transfer_parts<Buffer>(whole, way, call); });
+        herr_t result = way.failed || !usable ? -1 : guard(function, [&] {
+            beneath.emplace(request);
+            return transfer_parts<Buffer>(whole, way, call);
+        });
         result = met_afterwards(function, way, result);
-        wrap_request(request, origin);
+        if (beneath) beneath->wrap(origin);
         return brought_home(function) ? result : -1;
     });
 }
 
-// Returns true if `begin` has begun an own request, which is then the call's. Without memory there is none.
+// Returns true if `begin` has begun an own request, which is then the call's. Without memory there is none. All memory
+// is taken before a transfer begins: it writes to the program's buffer, and only a request waits for its end.
 template <class Begin>
-bool begun(void** request, const char* function, void* dataset, Begin&& begin) noexcept {
-    return guard(function, [&]() -> herr_t {
-               auto made = std::make_unique<Request>();
-               made->origin = as_object(dataset)->origin;
-               auto transfer = begin();
-               if (transfer == nullptr) return 0;
-               made->own = std::make_unique<BackgroundTransfer>(std::move(transfer));
-               *request = static_cast<Object*>(made.release());
-               return 1;
-           }) > 0;
+bool begun(void** request, void* dataset, Begin&& begin) noexcept {
+    try {
+        auto made = std::make_unique<Request>();
+        auto own = std::make_unique<BackgroundTransfer>();
+        auto transfer = begin();
+        if (transfer == nullptr) return false;
+        own->follow(std::move(transfer));
+        made->origin = as_object(dataset)->origin;
+        made->own = std::move(own);
+        *request = static_cast<Object*>(made.release());
+        return true;
+    } catch (...) {   // HDF5 makes the read, without an error on its stack
+        return false;
+    }
 }
 
 herr_t dataset_read(std::size_t count, void* datasets[], hid_t memory_types[], hid_t memory_spaces[],
                     hid_t file_spaces[], hid_t transfer, void* buffers[], void** request) {
     const Transfer<void*> whole{count, datasets, memory_types, memory_spaces, file_spaces, transfer, buffers};
-    if (request != nullptr && count > 0 &&
-        begun(request, "dataset_read", datasets[0], [&] { return begin_read(whole); }))
-        return 0;
+    if (request != nullptr && count > 0 && begun(request, datasets[0], [&] { return begin_read(whole); })) return 0;
     const auto read = [&](const Transfer<void*>& part, hid_t connector) {
         return host().H5VLdataset_read(part.count, part.datasets, connector, part.memory_types, part.memory_spaces,
                                        part.file_spaces, part.list, part.buffers, request);

@@ -365,7 +365,7 @@ void UnderList::note_emptying(const char* path, unsigned flags, For what) noexce
     if (!origin_->staged && what == For::kOpen && path != nullptr && (flags & kFresh) != 0) emptied_.emplace(path);
 }
 
-bool UnderList::opened(const char* function, void* under, const char* path) {
+void UnderList::note_opened(void* under, const char* path) {
     if (origin_->staged) origin_->file = open_file_of(under, origin_->under_connector);
     else if (path != nullptr) {
         origin_->unstaged_name = path;
@@ -375,14 +375,20 @@ bool UnderList::opened(const char* function, void* under, const char* path) {
             origin_->other_driver.emplace(identity.value(), host().H5Pget_driver(list_) == host().sec2());
     }
     if (aside_) Session::get().count_aside(*aside_);
-    const Status voided = void_logs(path);
-    if (voided) return true;
-    if (!origin_->left_to_driver) {
-        warn_once(voided.message());
+}
+
+bool UnderList::opened(const char* function, void* under, const char* path) noexcept {
+    Status outcome = attempt([&] { note_opened(under, path); });
+    const bool noted = outcome.is_ok();
+    if (noted) outcome = void_logs(path);
+    if (outcome) return true;
+    const bool alone = origin_->left_to_driver || (origin_->staged && !origin_->mpi);
+    if (noted && !alone) {
+        warn_once(outcome.message());
         return true;
     }
-    host().H5VLfile_close(under, origin_->under_connector, *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
-    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, voided);
+    if (alone) host().H5VLfile_close(under, origin_->under_connector, *host().H5P_LST_DATASET_XFER_ID_g, nullptr);
+    push_error(function, host().H5E_FILE_g, host().H5E_CANTOPENFILE_g, outcome);
     return false;
 }
 

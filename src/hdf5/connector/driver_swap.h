@@ -49,13 +49,15 @@ class UnderList {
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
     // Call this after the open has succeeded. Returns false, with an error on HDF5's stack, if the file's logs cannot
-    // be voided; then it has closed the file. With MPI it warns of that: one rank cannot close a file alone.
-    [[nodiscard]] bool opened(const char* function, void* under, const char* path);
+    // be voided, or without memory; then it has closed the file. One rank cannot close a file alone: with MPI this
+    // warns of logs, and leaves the file open without memory.
+    [[nodiscard]] bool opened(const char* function, void* under, const char* path) noexcept;
 
   private:
     Status write_metadata_collectively();
     bool exchange_mpi_driver(const char* path, unsigned flags, For what);
     void note_emptying(const char* path, unsigned flags, For what) noexcept;
+    void note_opened(void* under, const char* path);
     [[nodiscard]] Status void_logs(const char* path) const;
     // Collective. Waits for deferred closes of the file, and calls `then`. Sets `refusal_` on all ranks if one fails.
     void await_closed_together(file::Team& team, const char* path, const std::function<Status()>& then = {});

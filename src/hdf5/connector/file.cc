@@ -23,6 +23,8 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
         const CallScope scope(CallKind::kOther);
         if (!register_operations()) return nullptr;
         add_wheel_filters();
+        NewObject made;   // before the ranks vote to open the file
+        NewRequest beneath(request);
         UnderList under_list(function, path, flags, list);
         origin = under_list.origin();
         report.emplace(*origin, request);
@@ -37,8 +39,8 @@ void* open_file(const char* function, const char* path, unsigned flags, hid_t li
             CallScope::leave_failures_to(*origin->file);
             if (closes_at_once()) origin->file->closes_at_once = true;
         }
-        wrap_request(request, origin);
-        return wrap(under, origin);
+        beneath.wrap(origin);
+        return made.around(under, origin);
     });
     return report ? report->of_new(opened, origin) : opened;
 }
@@ -67,8 +69,9 @@ herr_t query_file(const char* function, const char* path, hid_t list, void** req
     const CallScope scope(CallKind::kOther);
     UnderList under_list(function, path, H5F_ACC_RDONLY, list, UnderList::For::kQuery);
     if (under_list.refused()) return -1;
+    NewRequest beneath(request);
     const herr_t result = query(under_list.id(), under_list.origin()->under_connector);
-    wrap_request(request, under_list.origin());
+    beneath.wrap(under_list.origin());
     return brought_home(function) ? result : -1;
 }
 
@@ -85,9 +88,10 @@ herr_t answer_search(H5VL_file_specific_args_t& args, hid_t transfer, void** req
     UnderList under_list("file_is_accessible", query.filename, H5F_ACC_RDONLY, query.fapl_id, UnderList::For::kQuery);
     if (under_list.refused()) return 0;
     query.fapl_id = under_list.id();
+    NewRequest beneath(request);
     const hid_t connector = under_list.origin()->under_connector;
     if (host().H5VLfile_specific(nullptr, connector, &args, transfer, request) < 0) *query.accessible = false;
-    wrap_request(request, under_list.origin());
+    beneath.wrap(under_list.origin());
     return 0;
 }
 
@@ -120,8 +124,10 @@ herr_t file_specific(void* object, H5VL_file_specific_args_t* args, hid_t transf
             return forward(
                 "file_reopen", object, {}, request,
                 [&](void* under, hid_t connector) {
+                    NewObject made;
                     const herr_t result = call(under, connector);
-                    if (result >= 0) *args->args.reopen.file = wrap(*args->args.reopen.file, as_object(object)->origin);
+                    if (result >= 0)
+                        *args->args.reopen.file = made.around(*args->args.reopen.file, as_object(object)->origin);
                     return result;
                 },
                 CallKind::kOther, Failure::kAtOnce);

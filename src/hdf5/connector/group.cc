@@ -38,7 +38,8 @@ herr_t group_specific(void* group, H5VL_group_specific_args_t* args, hid_t trans
         "group_specific", group, {}, request,
         [&](void* under, hid_t connector) -> herr_t {
             if (args->op_type == H5VL_GROUP_REFRESH) Session::get().note_refresh();
-            if (args->op_type == H5VL_GROUP_MOUNT && !is_usable("group_mount", args->args.mount.child_file)) return -1;
+            if (args->op_type == H5VL_GROUP_MOUNT && !are_usable("group_mount", group, args->args.mount.child_file))
+                return -1;
             if (args->op_type == H5VL_GROUP_UNMOUNT && !ready_to_close("group_unmount", *as_object(group), H5I_FILE))
                 return -1;
             return host().H5VLgroup_specific(under, connector, &under_args, transfer, request);

@@ -1,7 +1,9 @@
 #include "hdf5/connector/info.h"
 
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -105,10 +107,10 @@ herr_t info_from_text(const char* text, void** info) {
 
 std::string info_of_list(hid_t file_access_list) {
     void* info = nullptr;
-    if (host().H5Pget_vol_info(file_access_list, &info) < 0 || info == nullptr) return {};
-    std::string text = static_cast<ConnectorInfo*>(info)->text;
-    info_free(info);
-    return text;
+    if (host().H5Pget_vol_info(file_access_list, &info) < 0)
+        throw std::bad_alloc();   // info_copy fails of nothing else
+    const std::unique_ptr<ConnectorInfo> copy(static_cast<ConnectorInfo*>(info));
+    return copy != nullptr ? copy->text : std::string();
 }
 
 }   // namespace forebay::hdf5

@@ -40,6 +40,7 @@ herr_t info_free(void* info);
 herr_t info_to_text(const void* info, char** text);
 herr_t info_from_text(const char* text, void** info);
 
+// Throws std::bad_alloc: a file must not be opened with other options than its list's.
 [[nodiscard]] std::string info_of_list(hid_t file_access_list);
 
 }   // namespace forebay::hdf5

@@ -16,7 +16,7 @@ herr_t link_create(H5VL_link_create_args_t* args, void* object, const H5VL_loc_p
         lists = AccessLists(location, &args->args.hard.curr_loc_params, access);
     }
     return forward("link_create", object != nullptr ? object : target, lists, request, [&](void*, hid_t connector) {
-        if (!is_usable("link_create", target)) return herr_t{-1};
+        if (!are_usable("link_create", object, target)) return herr_t{-1};
         return host().H5VLlink_create(&under_args, under_of(object), location, connector, link_creation, access,
                                       transfer, request);
     });
@@ -27,7 +27,7 @@ herr_t link_copy(void* source, const H5VL_loc_params_t* source_location, void* t
                  void** request) {
     return forward("link_copy", source != nullptr ? source : target, {source_location, target_location, access},
                    request, [&](void*, hid_t connector) {
-                       if (!is_usable("link_copy", target)) return herr_t{-1};
+                       if (!are_usable("link_copy", source, target)) return herr_t{-1};
                        return host().H5VLlink_copy(under_of(source), source_location, under_of(target), target_location,
                                                    connector, link_creation, access, transfer, request);
                    });
@@ -38,7 +38,7 @@ herr_t link_move(void* source, const H5VL_loc_params_t* source_location, void* t
                  void** request) {
     return forward("link_move", source != nullptr ? source : target, {source_location, target_location, access},
                    request, [&](void*, hid_t connector) {
-                       if (!is_usable("link_move", target)) return herr_t{-1};
+                       if (!are_usable("link_move", source, target)) return herr_t{-1};
                        return host().H5VLlink_move(under_of(source), source_location, under_of(target), target_location,
                                                    connector, link_creation, access, transfer, request);
                    });

@@ -22,7 +22,7 @@ herr_t object_copy(void* source, const H5VL_loc_params_t* source_location, const
                    hid_t link_creation, hid_t transfer, void** request) {
     return forward("object_copy", source, {source_location, target_location, H5I_INVALID_HID}, request,
                    [&](void* under, hid_t connector) -> herr_t {
-                       if (!is_usable("object_copy", target)) return -1;
+                       if (!are_usable("object_copy", source, target)) return -1;
                        return host().H5VLobject_copy(under, source_location, source_name, under_of(target),
                                                      target_location, target_name, connector, copying, link_creation,
                                                      transfer, request);

@@ -68,13 +68,39 @@ struct Request : Object {
     return object != nullptr ? as_object(object)->under : nullptr;
 }
 
-[[nodiscard]] inline void* wrap(void* under, const std::shared_ptr<Origin>& origin) {
-    return under != nullptr ? new Object{under, origin} : nullptr;
-}
-inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) {
-    if (request != nullptr && *request != nullptr)
-        *request = static_cast<Object*>(new Request{{*request, origin}, nullptr});
-}
+// The object that a call is about to return. It is made before the call: without memory for it afterwards, HDF5 could
+// not close what the call beneath has opened.
+class NewObject {
+  public:
+    // Returns null if `under` is null.
+    [[nodiscard]] void* around(void* under, std::shared_ptr<Origin> origin) noexcept {
+        if (under == nullptr) return nullptr;
+        made_->under = under;
+        made_->origin = std::move(origin);
+        return made_.release();
+    }
+
+  private:
+    std::unique_ptr<Object> made_ = std::make_unique<Object>();
+};
+
+// The request that the connector beneath may make in a call with an event set. Like `NewObject`, it is made before the
+// call. `request` is the call's argument.
+class NewRequest {
+  public:
+    explicit NewRequest(void** request)
+        : request_(request), made_(request != nullptr ? std::make_unique<Request>() : nullptr) {}
+    void wrap(std::shared_ptr<Origin> origin) noexcept {
+        if (made_ == nullptr || *request_ == nullptr) return;
+        made_->under = *request_;
+        made_->origin = std::move(origin);
+        *request_ = static_cast<Object*>(made_.release());
+    }
+
+  private:
+    void** const request_;
+    std::unique_ptr<Request> made_;
+};
 
 // Reports failed closes of this call's files, and of `own`, the closed object's file. Returns true if none failed.
 [[nodiscard]] inline bool brought_home(const char* function, OpenFile* own = nullptr) {
@@ -92,6 +118,12 @@ inline void wrap_request(void** request, const std::shared_ptr<Origin>& origin) 
     return false;
 }
 
+// Returns false, with an error on the stack, if the connectors beneath differ. One call cannot have both objects then:
+// a connector would take the other one's object for its own.
+[[nodiscard]] bool have_same_connector(const char* function, const Object& first, const Object& second) noexcept;
+// `is_usable` for both objects of a call, and `have_same_connector`. Null is an absent object.
+[[nodiscard]] bool are_usable(const char* function, void* first, void* second) noexcept;
+
 // Returns `call(under, connector beneath)` for an object. Also fails if a close in the call could not drain its file.
 template <class Call>
 herr_t forward(const char* function, void* object, const AccessLists& lists, void** request, Call&& call,
@@ -103,8 +135,9 @@ herr_t forward(const char* function, void* object, const AccessLists& lists, voi
         // The call may destroy the object (refresh does), so this keeps the origin.
         const std::shared_ptr<Origin> origin = as_object(object)->origin;
         const ElinkSwap swap(lists, origin->left_to_driver);
+        NewRequest beneath(request);
         const herr_t result = call(as_object(object)->under, origin->under_connector);
-        wrap_request(request, origin);
+        beneath.wrap(origin);
         return brought_home(function) ? result : -1;
     }));
 }
@@ -119,10 +152,12 @@ void* forward_new(const char* function, void* object, const AccessLists& lists, 
         if (!is_usable(function, object)) return nullptr;
         const CallScope scope(CallKind::kOther);
         const ElinkSwap swap(lists, origin->left_to_driver);
+        NewObject opened;
+        NewRequest beneath(request);
         void* const under = call(as_object(object)->under, origin->under_connector);
-        if (under != nullptr) wrap_request(request, origin);
+        if (under != nullptr) beneath.wrap(origin);
         else (void)brought_home(function);
-        return wrap(under, origin);
+        return opened.around(under, origin);
     });
     return report.of_new(made, origin);
 }
@@ -136,9 +171,10 @@ herr_t forward_close(const char* function, void* object, void** request, Call&& 
         const CallScope scope(CallKind::kOther);
         Object* const self = as_object(object);
         if (self->under != nullptr) {
+            NewRequest beneath(request);
             const herr_t result = call(self->under, self->origin->under_connector);
             if (result < 0) return result;
-            wrap_request(request, self->origin);
+            beneath.wrap(self->origin);
             if (!brought_home(function, self->origin->file.get())) {
                 self->under = nullptr;
                 return -1;

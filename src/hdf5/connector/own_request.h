@@ -30,8 +30,8 @@ class OwnRequest {
 
 class BackgroundTransfer final : public OwnRequest {
   public:
-    explicit BackgroundTransfer(std::shared_ptr<stage::AsyncRequest> transfer) noexcept
-        : transfer_(std::move(transfer)) {}
+    // Call this before any other function.
+    void follow(std::shared_ptr<stage::AsyncRequest> transfer) noexcept { transfer_ = std::move(transfer); }
     H5VL_request_status_t wait(std::uint64_t timeout_ns) override;
     H5VL_request_status_t cancel() override;
     hid_t error_stack() override;
@@ -41,7 +41,7 @@ class BackgroundTransfer final : public OwnRequest {
     void end() noexcept override;
 
   private:
-    const std::shared_ptr<stage::AsyncRequest> transfer_;
+    std::shared_ptr<stage::AsyncRequest> transfer_;
 };
 
 class EndedCall final : public OwnRequest {

@@ -1,3 +1,6 @@
+#include <array>
+#include <cstddef>
+
 #include "hdf5/connector/callbacks.h"
 
 // Wraps objects that HDF5 makes beneath (in iteration callbacks, for file identifiers). The context has the origin.
@@ -11,9 +14,21 @@ struct WrapContext {
     void* under = nullptr;
 };
 
+// HDF5 gets this in place of its own structure if no object is beneath. To count the open objects of a file, HDF5 looks
+// into the structures of all, without a check for null: at their file, or at a datatype's shared part. Each pointer in
+// here leads to zeros: they are no open file's shared part, and the state of a datatype that is not immutable.
+constexpr std::size_t kEmptyBytes = 4096;   // more than any of these structures has
+alignas(std::max_align_t) constinit std::byte empty_part[kEmptyBytes]{};
+constinit auto empty_structure = [] {
+    std::array<void*, kEmptyBytes / sizeof(void*)> pointers{};
+    pointers.fill(empty_part);
+    return pointers;
+}();
+
 void* wrap_get_object(const void* object) {
     const auto* self = static_cast<const Object*>(object);
-    return self->under != nullptr ? host().H5VLget_object(self->under, self->origin->under_connector) : nullptr;
+    return self->under != nullptr ? host().H5VLget_object(self->under, self->origin->under_connector)
+                                  : empty_structure.data();
 }
 
 herr_t wrap_get_context(const void* object, void** context) {
@@ -32,7 +47,9 @@ herr_t wrap_get_context(const void* object, void** context) {
 void* wrap_object(void* object, H5I_type_t type, void* context) {
     return guard("wrap_object", [&]() -> void* {
         const auto* made = static_cast<const WrapContext*>(context);
-        return wrap(host().H5VLwrap_object(object, type, made->origin->under_connector, made->under), made->origin);
+        NewObject wrapped;
+        return wrapped.around(host().H5VLwrap_object(object, type, made->origin->under_connector, made->under),
+                              made->origin);
     });
 }
 

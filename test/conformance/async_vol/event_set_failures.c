@@ -52,6 +52,14 @@ static void expect_failure(hid_t set, const char *name, uint64_t succeeded) {
         CHECK(H5ESclose(set) >= 0);                        \
     } while (0)
 
+/* HDF5 looks at all open objects to find those of this file. An object that could not be made is not one of them. */
+static void expect_open(hid_t file, ssize_t objects) {
+    hid_t found[8];
+    CHECK(H5Fget_obj_count(file, H5F_OBJ_ALL) == objects);
+    CHECK(H5Fget_obj_count(file, H5F_OBJ_ALL | H5F_OBJ_LOCAL) == objects);
+    CHECK(H5Fget_obj_ids(file, H5F_OBJ_ALL, 8, found) == objects);
+}
+
 /* An object that could not be made: whatever is asked of it fails, and closing it succeeds. */
 static void use_nothing(hid_t file, hid_t nothing, hid_t space) {
     H5O_info2_t info;
@@ -69,6 +77,7 @@ static void use_nothing(hid_t file, hid_t nothing, hid_t space) {
     H5E_END_TRY
     hid_t more = H5I_INVALID_HID;
     CHECK(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_GROUP) == 1);
+    expect_open(file, 1);
     FAILS("H5Gcreate_async", more = H5Gcreate_async(nothing, "x", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT, set));
     CHECK(H5Gclose(more) >= 0);
     FAILS("H5Lexists_async", H5Lexists_async(nothing, "x", &(bool){false}, H5P_DEFAULT, set));
@@ -102,6 +111,7 @@ static void fail_with_datasets_and_attributes(hid_t file, hid_t space) {
     FAILS("H5Dcreate_async",
           made = H5Dcreate_async(file, "data", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT, set));
     if (in_event_set) {
+        expect_open(file, 1);
         FAILS("H5Dwrite_async", H5Dwrite_async(made, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values, set));
         FAILS("H5Dread_async", H5Dread_async(made, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values, set));
         H5E_BEGIN_TRY { CHECK(H5Dget_space(made) < 0 && H5Dget_space_async(made, H5ES_NONE) < 0); }
@@ -117,6 +127,7 @@ static void fail_with_datasets_and_attributes(hid_t file, hid_t space) {
     FAILS("H5Acreate_async",
           made = H5Acreate_async(dataset, "a", H5T_NATIVE_INT, space, H5P_DEFAULT, H5P_DEFAULT, set));
     if (in_event_set) {
+        expect_open(file, 2);
         FAILS("H5Awrite_async", H5Awrite_async(made, H5T_NATIVE_INT, values, set));
         CHECK(H5Aclose(made) >= 0);
     }
@@ -125,9 +136,10 @@ static void fail_with_datasets_and_attributes(hid_t file, hid_t space) {
     CHECK(H5Sclose(wrong) >= 0 && H5Dclose(dataset) >= 0);
 }
 
-static void fail_with_files(void) {
+static void fail_with_files(hid_t file) {
     hid_t made = H5I_INVALID_HID;
     FAILS("H5Fopen_async", made = H5Fopen_async("nowhere.h5", H5F_ACC_RDONLY, H5P_DEFAULT, set));
+    expect_open(file, 1);
     if (in_event_set) CHECK(H5Fclose(made) >= 0);
     FAILS("H5Fcreate_async", made = H5Fcreate_async("no/where.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT, set));
     if (in_event_set) {
@@ -183,7 +195,7 @@ int main(int argc, char **argv) {
     CHECK(H5Awrite(attribute, H5T_NATIVE_INT, values) >= 0 && H5Aclose(attribute) >= 0 && H5Dclose(dataset) >= 0);
     fail_with_groups_and_links(file, space);
     fail_with_datasets_and_attributes(file, space);
-    fail_with_files();
+    fail_with_files(file);
     fail_at_once(file);
     CHECK(H5Pclose(timeless) >= 0 && H5Sclose(space) >= 0 && H5Fclose(file) >= 0);
     CHECK(H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL) == 0);
