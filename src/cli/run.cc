@@ -36,17 +36,20 @@ bool tell_report(const std::string& folder, const PreparedRun& prepared, const R
     return static_cast<bool>(written);
 }
 
+std::optional<PreparedRun> prepare_request(const RunRequest& request, int& exit_status) {
+    std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
+    if (!prepared || !request.compares || !options_with(prepared->variables).options.lingers()) return prepared;
+    // The files are compared when the program has ended, and another process would still drain.
+    std::vector<std::string> settings = *request.settings;
+    std::erase_if(settings, [](const std::string& setting) { return setting.starts_with("close="); });
+    settings.emplace_back("close=deferred");
+    complain_of_run("--compare: close=deferred, in the place of linger, so that the files are complete");
+    return prepare_run(settings, exit_status);
+}
+
 int run_program(const RunRequest& request) {
     int exit_status = kExitFine;
-    std::optional<PreparedRun> prepared = prepare_run(*request.settings, exit_status);
-    if (prepared && request.compares && options_with(prepared->variables).options.lingers()) {
-        // The files are compared when the program has ended, and another process would still drain.
-        std::vector<std::string> settings = *request.settings;
-        std::erase_if(settings, [](const std::string& setting) { return setting.starts_with("close="); });
-        settings.emplace_back("close=deferred");
-        complain_of_run("--compare: close=deferred, in the place of linger, so that the files are complete");
-        prepared = prepare_run(settings, exit_status);
-    }
+    std::optional<PreparedRun> prepared = prepare_request(request, exit_status);
     if (!prepared) return exit_status;
     bool made = false;
     if (!request.json_path.empty()) {

@@ -21,7 +21,6 @@
 #include "hdf5/host/local_list.h"
 #include "hdf5/host/mpi_library.h"
 #include "hdf5/open_files.h"
-#include "hdf5/other_driver_files.h"
 #include "hdf5/pause.h"
 #include "hdf5/session.h"
 #include "hdf5/warning.h"

@@ -7,7 +7,6 @@
 #include "hdf5/connector/operations.h"
 #include "hdf5/host/wheel_filters.h"
 #include "hdf5/identity.h"
-#include "hdf5/open_files.h"
 
 // File callbacks. Operations that need the plain file make it step aside.
 
