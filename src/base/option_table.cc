@@ -184,10 +184,9 @@ file.
 
 A segment of the log is `size` / 64, from 64 KiB to 1 MiB. `write_max`, the largest write to the
 file, is `size` / 64 too, from 64 KiB to 8 MiB. Before a burst of writes forebay prepares as much of
-the log as was in use at one time before, up to 512 MiB. If the staging device is
-smaller than the default `size`, forebay lowers that default. It refuses a `size` that you set if it
-is larger than the device. It does not check the free space: when that runs out, the log counts as
-full.
+the log as was in use at one time before, up to 512 MiB. If the staging device is smaller than the
+default `size`, forebay lowers that default. It refuses a `size` that you set if it is larger than
+the device. It does not check the free space: when that runs out, the log counts as full.
 )";
 
 }   // namespace

@@ -247,7 +247,7 @@ TEST_F(Patience, the_failure_of_a_sync_that_was_given_up_is_not_forgotten) {
     EXPECT_EQ(engine_->detach(file, true).sys_errno(), EIO);
 }
 
-// Whoever opened the target may have emptied it, so the first commit promises that the target is on its device.
+// The open may have emptied the target, so the first commit promises that the target is on its device.
 TEST_F(Patience, a_flush_counts_on_no_sync_that_another_thread_has_only_begun) {
     options_.options.durability = Durability::kNode;
     clock_ = std::make_shared<test::JumpingClock>([plan = plan_, flushing = std::this_thread::get_id()] {
