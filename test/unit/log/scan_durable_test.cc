@@ -62,6 +62,44 @@ TEST_F(DurableScanTest, damage_before_the_last_commit_is_told) {
     EXPECT_EQ(logs.front().lost_after, std::optional<std::uint64_t>(0));
 }
 
+// The tail has no checksum. A wrong one must not hide a promised record.
+TEST_F(DurableScanTest, a_tail_lowered_in_a_segment_before_the_last_commit_is_told) {
+    FileLog& log = add_durable(1);
+    std::vector<std::vector<std::uint64_t>> tails;   // that each segment has had
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        Segment& segment = i < 2 ? adopt(log) : adopt(log, {next_ - 1, 200, 1234});
+        tails.push_back({kSegmentHeaderBytes, segment.tail});
+        for (int records = 0; records < 2; ++records) {
+            write(log, 100 * i);
+            tails.back().push_back(segment.tail);
+        }
+        if (i == 1) commit(log, 200);
+    }
+    const auto lowered = [&](std::uint64_t segment, std::uint64_t tail) {
+        std::array<std::byte, 8> right{}, wrong{};
+        EXPECT_TRUE(file()->read_at(segment * kSegment + kTailOffset, right));
+        store_le(wrong.data(), tail);
+        EXPECT_TRUE(file()->write_at(segment * kSegment + kTailOffset, wrong));
+        const auto logs = scan_file();
+        EXPECT_TRUE(file()->write_at(segment * kSegment + kTailOffset, right));
+        return logs;
+    };
+    for (const std::uint64_t segment : {0, 1})
+        for (const std::uint64_t tail : tails[segment]) {
+            if (segment == 0 && tail == tails[0].back()) continue;   // the right one
+            const auto logs = lowered(segment, tail);
+            ASSERT_EQ(logs.size(), 1u);
+            EXPECT_EQ(logs.front().lost_after, std::optional<std::uint64_t>(0)) << segment << ", " << tail;
+        }
+    // Nothing behind the last commit was promised.
+    for (const std::uint64_t tail : tails[2]) {
+        const auto logs = lowered(2, tail);
+        ASSERT_EQ(logs.size(), 1u);
+        EXPECT_EQ(logs.front().lost_after, std::nullopt) << tail;
+        EXPECT_EQ(logs.front().committed_size, 200u);
+    }
+}
+
 TEST_F(DurableScanTest, segments_that_were_given_back_do_not_count_when_they_are_there_again) {
     FileLog& log = add_durable(1);
     adopt(log);
