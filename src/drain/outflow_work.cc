@@ -149,8 +149,8 @@ class Outflow::ResizeWork final : public Work {
         if (change_.size >= change_.from && present.value() >= change_.size) return Status::ok();
         if (change_.size < change_.from && present.value() > change_.from && !change_.others_extend)
             return {Code::kUnsupported,
-                    fmt::format("set the size of {} to {} bytes: it has {}, and had {}; another program has appended "
-                                "to it",
+                    fmt::format("set the size of {} to {} bytes: it has {}, and had {}; another program may have "
+                                "appended to it",
                                 outflow_->state.path, change_.size, present.value(), change_.from),
                     log::kChangedByOthers};
         begun_ = true;

@@ -17,10 +17,14 @@ void TargetGuard::begin(io::TimesKind kind, const std::optional<io::FileState>& 
     size_max_ = rest ? rest->size : size_max;
 }
 
-// A write sets the modification time to one not before the last change, and changes the status too.
+// A write sets the modification time to one not before the last change, and changes the status too. A change of size
+// sets 0 on some file systems: ceph-fuse 16 does.
 bool TargetGuard::times_set(const io::FileState& now) const noexcept {
-    if (!rest_ || now.modified_ns == rest_->modified_ns || now.modified_ns == now.changed_ns) return false;
-    return now.modified_ns < rest_->changed_ns || now.modified_ns > now.changed_ns;
+    const std::optional<std::uint64_t> after_ns = rest_ ? rest_->changed_ns : after_ns_;
+    if (!after_ns || now.modified_ns == now.changed_ns || (rest_ && now.modified_ns == rest_->modified_ns))
+        return false;
+    if (now.modified_ns == 0 && kind_ != io::TimesKind::kExact) return false;
+    return now.modified_ns < *after_ns || now.modified_ns > now.changed_ns;
 }
 
 TargetGuard::Found TargetGuard::size_is(std::uint64_t size) {
@@ -34,7 +38,7 @@ TargetGuard::Found TargetGuard::size_is(std::uint64_t size) {
 TargetGuard::Found TargetGuard::compare(const io::FileState& now) {
     if (changed_ || size_is(now.size) == Found::kChanged) return Found::kChanged;
     if (has_times() && times_set(now)) return Found::kTimesSet;
-    if (!rest_ || rest_->modified_ns == 0) accept(now);                               // the first look
+    if (!rest_) accept(now);                                                          // the first look
     if (!has_times() || now.modified_ns == rest_->modified_ns) return Found::kSame;   // another name, mode or owner
     reject("it was written to, or touched");
     return Found::kChanged;

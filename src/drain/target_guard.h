@@ -23,9 +23,7 @@ class TargetGuard {
     void begin(io::TimesKind kind, const std::optional<io::FileState>& rest, std::uint64_t size_min,
                std::uint64_t size_max);
     // Without `rest`: the last change was at `changed_ns`. A later write cannot have an older time.
-    void expect_after(std::uint64_t changed_ns) noexcept {
-        if (!rest_) rest_ = io::FileState{.changed_ns = changed_ns};
-    }
+    void expect_after(std::uint64_t changed_ns) noexcept { after_ns_ = changed_ns; }
     void end() noexcept { *this = {}; }
     [[nodiscard]] bool on() const noexcept { return on_; }
 
@@ -37,7 +35,7 @@ class TargetGuard {
 
     // True if the file has lost its last name since the last look.
     [[nodiscard]] bool loses_name(const io::FileState& now) const noexcept {
-        return has_times() && now.links == 0 && (!rest_ || rest_->modified_ns == 0 || rest_->links != 0);
+        return has_times() && now.links == 0 && (!rest_ || rest_->links != 0);
     }
 
     // A target write up to `end`, or a change of size, has ended.
@@ -47,7 +45,10 @@ class TargetGuard {
     [[nodiscard]] Found left(const io::FileState& now);
 
     // After a turn without a look: only the size is known.
-    void lose_rest() noexcept { rest_.reset(); }
+    void lose_rest() noexcept {
+        rest_.reset();
+        after_ns_.reset();
+    }
 
     // True for good after a change: nothing more may be written.
     [[nodiscard]] bool changed() const noexcept { return changed_; }
@@ -65,6 +66,7 @@ class TargetGuard {
     bool on_ = false, changed_ = false;
     io::TimesKind kind_ = io::TimesKind::kUnknown;
     std::optional<io::FileState> rest_;
+    std::optional<std::uint64_t> after_ns_;       // without `rest_`: the time of the last change
     std::uint64_t size_min_ = 0, size_max_ = 0;   // bounds of its present size
     std::optional<std::uint64_t> modified_to_keep_ns_;
     std::string why_;

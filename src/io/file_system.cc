@@ -64,9 +64,13 @@ std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
     return file.st_dev;
 }
 
+// GlusterFS with performance.write-behind, its default, writes and sets the times after a write has returned.
+constexpr std::array<std::string_view, 1> kLateFuse{"fuse.glusterfs"};
+
 struct MountFacts {
     std::uint32_t magic = 0;
     bool local = false, sure_versions = false;
+    TimesKind times = TimesKind::kServed;
     bool whole = true;   // false: the table of mounts was unreadable, and may be readable later
 };
 
@@ -112,7 +116,8 @@ FileSystemKind file_system_kind(std::uint64_t magic) {
 }
 
 // NFS and similar file systems set the times at the write-back. A request for them would force it now.
-TimesKind times_kind(std::uint64_t magic) {
+TimesKind times_kind(std::uint64_t magic, std::string_view type) {
+    if (magic == kFuse && std::ranges::find(kLateFuse, type) != kLateFuse.end()) return TimesKind::kLazy;
     const FileSystemKind kind = file_system_kind(magic);
     if (kind.local) return TimesKind::kExact;
     return kind.name == "nfs" || kind.name == "smb" || kind.name == "cifs" || kind.name == "afs" || kind.name == "9p" ||
@@ -154,7 +159,8 @@ std::optional<MountFacts> ask_mount(int descriptor) {
         type = mounted_type(table, gnu_dev_major(*device), gnu_dev_minor(*device));
     }
     const bool asks_table = magic == kFuse && !local;
-    return MountFacts{magic, local, has_sure_versions(magic, type), !asks_table || !type.empty()};
+    return MountFacts{magic, local, has_sure_versions(magic, type), times_kind(magic, type),
+                      !asks_table || !type.empty()};
 }
 
 }   // namespace
@@ -172,7 +178,7 @@ FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mo
             .reports_late = !facts->local,
             .in_memory = file_system_kind(facts->magic).memory,
             .stripe_bytes = ask_stripe_size(descriptor, facts->magic, block_bytes),
-            .times = times_kind(facts->magic),
+            .times = facts->times,
             .sure_versions = facts->sure_versions};
 }
 

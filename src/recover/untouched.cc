@@ -36,8 +36,14 @@ Status check_late(const io::FileState& now, const Death& death, bool ctime_count
                     seconds(changed_ns - death.last_sign_ns)));
 }
 
+// A change of size sets the mtime to 0 on some file systems: ceph-fuse 16 does.
+bool is_of_resize(const TargetState& known, const io::FileState& now) noexcept {
+    const bool resized = known.resized || known.others_write || known.kind == TimesKind::kLazy;
+    return now.modified_ns == 0 && resized && known.kind != TimesKind::kExact;
+}
+
 Status check_not_older(const TargetState& known, const io::FileState& now) {
-    if (now.modified_ns < known.rest.modified_ns)
+    if (now.modified_ns < known.rest.modified_ns && !is_of_resize(known, now))
         return touched(fmt::format(
             "its last change is {} seconds older than the process that died had seen: something older was put back",
             seconds(known.rest.modified_ns - now.modified_ns)));

@@ -11,12 +11,14 @@ namespace forebay::torture {
 
 namespace {
 
+// Storage cuts a write behind whole blocks, here behind the first page.
+constexpr std::size_t kShortBytes = 5000;
 constexpr std::array kKinds{
     FaultKind{"target-eio", io::Operation::kWrite, EIO},
     FaultKind{"target-enospc", io::Operation::kWrite, ENOSPC},
     FaultKind{"target-edquot", io::Operation::kWrite, EDQUOT},
     FaultKind{"target-estale", io::Operation::kWrite, ESTALE},
-    FaultKind{"target-short", io::Operation::kWrite, ENOSPC, 100},
+    FaultKind{"target-short", io::Operation::kWrite, ENOSPC, kShortBytes},
     FaultKind{"target-resize", io::Operation::kResize, EIO},
     FaultKind{"target-sync", io::Operation::kSync, EIO},
     FaultKind{"staging-enospc", io::Operation::kAllocate, ENOSPC, 0, false},

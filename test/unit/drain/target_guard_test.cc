@@ -76,6 +76,22 @@ TEST(TargetGuard, times_that_no_write_can_have_given_were_set) {
     }
 }
 
+TEST(TargetGuard, a_mtime_of_zero_after_a_change_of_size_is_not_kept) {
+    TargetGuard guard = guard_of(TimesKind::kServed);
+    guard.resized(800, true);
+    EXPECT_EQ(guard.left({.size = 800, .modified_ns = 0, .changed_ns = 60}), Found::kSame);
+    EXPECT_FALSE(guard.modified_to_keep_ns());
+    EXPECT_EQ(guard.compare({.size = 800, .modified_ns = 0, .changed_ns = 60}), Found::kSame);
+    EXPECT_EQ(guard.compare(written(800, 70)), Found::kChanged) << "a write by another program";
+}
+
+TEST(TargetGuard, a_mtime_that_another_program_set_to_zero_is_a_change_where_a_server_keeps_times) {
+    const FileState zero{.size = 1000, .modified_ns = 0, .changed_ns = 60};
+    TargetGuard exact = guard_of(), served = guard_of(TimesKind::kServed);
+    EXPECT_EQ(exact.compare(zero), Found::kTimesSet);
+    EXPECT_EQ(served.compare(zero), Found::kChanged);
+}
+
 TEST(TargetGuard, a_time_that_is_set_a_second_time_is_kept_instead) {
     TargetGuard guard = guard_of();
     FileState now{.size = 1000, .modified_ns = 7, .changed_ns = 60};

@@ -29,6 +29,14 @@ TEST(FileSystem, versions_are_not_sure_on_any_other) {
     EXPECT_FALSE(has_sure_versions(0x12345, "lustre")) << "an unknown number";
 }
 
+TEST(FileSystem, times_may_come_late_on_nfs_and_by_a_client_that_holds_writes_back) {
+    EXPECT_EQ(times_kind(0x6969, ""), TimesKind::kLazy);
+    EXPECT_EQ(times_kind(kFuse, "fuse.glusterfs"), TimesKind::kLazy);
+    EXPECT_EQ(times_kind(kFuse, "fuse.ceph-fuse"), TimesKind::kServed);
+    EXPECT_EQ(times_kind(0x0BD00BD0, ""), TimesKind::kServed);
+    EXPECT_EQ(times_kind(0xEF53, ""), TimesKind::kExact);
+}
+
 TEST(FileSystem, the_type_is_that_of_the_mount_with_the_device_number) {
     std::istringstream table(
         "22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n"

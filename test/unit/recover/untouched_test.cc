@@ -121,6 +121,26 @@ TEST_F(UntouchedTest, while_its_size_is_set_it_has_the_old_one_or_the_new_one) {
     EXPECT_FALSE(check(now)) << "another program has made it anew";
 }
 
+TEST_F(UntouchedTest, a_mtime_of_zero_is_no_older_file_if_its_size_was_set) {
+    io::FileState now = rest_;
+    now.modified_ns = 0;
+    now.changed_ns += 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "nothing was under way";
+    begin({0, 100}, 9);
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "a write was";
+    witness_.end_write({0, 100}, false);
+    witness_.begin_resize(10000);
+    EXPECT_TRUE(check(now, io::TimesKind::kServed));
+    EXPECT_FALSE(check(now)) << "a local file system gives a time";
+    now.modified_ns = 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "an old time is no missing one";
+    now.modified_ns = 0;
+    now.changed_ns = rest_.changed_ns - 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "the status is older";
+    now.changed_ns = kNow + kClocksApartNs + 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "the status is much later";
+}
+
 TEST_F(UntouchedTest, a_write_that_begins_after_its_size_was_set_leaves_it_no_shorter) {
     witness_.begin_resize(30000);
     witness_.end_resize();
@@ -290,6 +310,20 @@ TEST_F(UntouchedTest, where_others_write_too_it_must_not_be_older_nor_much_later
         << "another node has brought its part home";
     now.modified_ns = kNow - 1;
     EXPECT_FALSE(check(now));
+    now.modified_ns = 0;
+    EXPECT_FALSE(check(now));
+    now.changed_ns = kNow;
+    EXPECT_TRUE(check(now, io::TimesKind::kServed)) << "another process has set the size";
+}
+
+TEST_F(UntouchedTest, late_times_may_follow_the_end_of_the_last_write) {
+    io::FileState now = rest_;
+    now.modified_ns = now.changed_ns = kNow + kSecond;
+    EXPECT_TRUE(check(now, io::TimesKind::kLazy));
+    now.modified_ns = kNow - 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kLazy));
+    now.modified_ns = kNow + kClocksApartNs + 1;
+    EXPECT_FALSE(check(now, io::TimesKind::kLazy));
 }
 
 TEST_F(UntouchedTest, after_a_restart_times_may_be_lost_but_not_be_later) {
