@@ -16,8 +16,6 @@ namespace {
 
 // A change within one tick of the file system's clock after a listing may not show. Far more than a tick.
 constexpr std::uint64_t kTickNs = 50'000'000;
-// Other processes lock the file for a moment to look at it.
-constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
 
 }   // namespace
 
@@ -248,9 +246,10 @@ Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file,
                                                      const std::shared_ptr<io::Descriptor>& descriptor) {
     auto outside = Outside::real();
     if (!outside) return outside.status();
-    outside.value().open_target = [descriptor](const std::string& path) {
-        return descriptor != nullptr ? io::existing_file(descriptor, path) : io::open_existing_file(path, kOthersLook);
-    };
+    if (descriptor != nullptr)
+        outside.value().open_target = [descriptor](const std::string& path) {
+            return io::existing_file(descriptor, path);
+        };
     Request request;
     request.only = {file};
     request.unasked = true;

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -20,6 +22,7 @@
 #include "ledger/ledger.h"
 #include "ledger/ledger_writer.h"
 #include "recover/file_lock.h"
+#include "recover/recovery.h"
 #include "support/engine_fixture.h"
 #include "support/jumping_clock.h"
 #include "support/leftover.h"
@@ -80,6 +83,28 @@ TEST_F(Leftovers, are_brought_home_before_the_file_is_opened_and_told_of_once) {
         EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
     }
     EXPECT_TRUE(left_in_area().empty());
+}
+
+// As a dead process's lock on a network file system, or that of a program that looks at the file.
+TEST_F(Leftovers, are_brought_home_by_the_command_too_although_the_target_is_locked_for_a_moment) {
+    leave(test::bytes_of(1000, 1));
+    const int looks = ::open(target_.c_str(), O_RDONLY | O_CLOEXEC), opens = ::inotify_init1(IN_CLOEXEC);
+    ASSERT_EQ(::flock(looks, LOCK_EX | LOCK_NB), 0);
+    ASSERT_GE(::inotify_add_watch(opens, target_.c_str(), IN_OPEN), 0);
+    std::jthread unlocks([&] {
+        std::array<char, 4096> told;
+        EXPECT_GT(::read(opens, told.data(), told.size()), 0);
+        EXPECT_EQ(::close(looks), 0);
+    });
+    std::array<io::Directory*, 1> areas{area_.get()};
+    const auto report = recover::recover(areas, {}, recover::Outside::real().value());
+    ASSERT_TRUE(report) << report.status().message();
+    ASSERT_EQ(report.value().files.size(), 1u);
+    EXPECT_EQ(report.value().files.front().outcome, recover::Outcome::kRecovered)
+        << report.value().files.front().status.message();
+    unlocks.join();
+    ::close(opens);
+    EXPECT_TRUE(test::same(content(), test::bytes_of(1000, 1)));
 }
 
 TEST_F(Leftovers, are_not_removed_unread_because_a_ledger_knows_of_no_open_file) {
