@@ -108,7 +108,7 @@ def recover(places: Places, file: Path) -> tuple[bool, str]:
         done = run(command, places.native(), RECOVERY_S_MAX)
         if done.returncode == 0:
             return True, used
-        if "--changed" not in command and "is not in it any more" in done.stdout:
+        if "--changed" not in command and "it no longer has" in done.stdout:
             # The file system had confirmed writes, and has lost them with the process that stored them. The log has
             # them. Only the user can say that no other program wrote the file.
             command.insert(2, "--changed")

@@ -17,7 +17,7 @@ RIGHT, TOLD, WRONG, FAILED, SKIPPED = "right", "told", "wrong", "failed", "skipp
 BAD = (WRONG, FAILED)
 _VARIABLES_OF_FOREBAY = ("HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH", "FOREBAY_")
 # The variables of tools/env, which name builds.
-_KEPT = ("FOREBAY_HDF5_", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_PLUGIN_DIR", "FOREBAY_REGISTRY")
+_KEPT = ("FOREBAY_HDF5_", "FOREBAY_CACHE", "FOREBAY_BUILD_DIR", "FOREBAY_PLUGIN_DIR")
 
 
 @dataclass
@@ -51,12 +51,18 @@ class Places:
         return self.build / "bin" / "forebay"
 
     def native(self) -> dict[str, str]:
-        """The environment without a connector."""
-        return {
+        """The environment without a connector. Its registry knows no areas of other programs."""
+        kept = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(_VARIABLES_OF_FOREBAY) or name.startswith(_KEPT)
         }
+        return kept | {"FOREBAY_REGISTRY": str(self.registry())}
+
+    def registry(self) -> Path:
+        registry = self.local / "registry"
+        registry.mkdir(exist_ok=True)
+        return registry
 
     def area(self) -> Path:
         area = self.local / "area"
