@@ -33,7 +33,7 @@ OutflowState::OutflowState(const DrainContext& drain_context, index::StagedBytes
 void OutflowState::open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size,
                         std::uint64_t log_mount) {
     facts.open(traits, context.options);
-    turns.open();
+    turns.open(traits.may_lease);
     failures.open();
     arrivals.open();
     planner.open();

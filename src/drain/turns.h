@@ -4,7 +4,7 @@
 // look sees an idle target. Work that was taken before the close, and begins after it, belongs to no turn and is put
 // off, because another program may have changed the target. The drain takes it again in a turn. Invariants: no work
 // joins a turn that is not open. No work is taken during a look. A changed target stays so until the next `open`. Not
-// thread-safe: the file's lock guards it. Blocking: `begin` may ask a server for a lease.
+// thread-safe: the file's lock guards it. Blocking: `begin` takes a lease.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,10 @@ enum class Turn : std::uint8_t { kNone, kBegins, kJoins };
 
 class Turns {
   public:
-    // No turns until the next `begin`.
-    void open() noexcept {
+    // No turns until the next `begin`. `may_lease`: as in io::FileTraits.
+    void open(bool may_lease) noexcept {
         guard_.end();
+        may_lease_ = may_lease;
         lease_.reset();
         nameless_bytes_ = 0;
         open_ = looking_ = false;
@@ -45,8 +46,7 @@ class Turns {
                      size_known ? shown : std::max(shown, target.size()));
         guard_.expect_after(known.rest.changed_ns);
         open_ = false;
-        // The lease of a network file system may need its server.
-        if (has_times) (void)attempt([&] { lease_ = io::Lease::take(*target.file()); });
+        if (may_lease_) (void)attempt([&] { lease_ = io::Lease::take(*target.file()); });
     }
     // Lets programs open or cut the file, after the drain.
     void let_others_open() noexcept { lease_.reset(); }
@@ -96,8 +96,9 @@ class Turns {
     TargetGuard guard_;
     std::unique_ptr<io::Lease> lease_;   // null without leases
     std::size_t taken_ = 0;              // calls of the target that have not returned
-    bool open_ = false;                  // other work may join
-    bool looking_ = false;               // a turn has ended and a thread looks at the target
+    bool may_lease_ = false;
+    bool open_ = false;      // other work may join
+    bool looking_ = false;   // a turn has ended and a thread looks at the target
     std::uint64_t nameless_bytes_ = 0;
 };
 

@@ -61,6 +61,7 @@ struct FileTraits {
     bool in_memory = false;
     std::uint64_t stripe_bytes = 0;   // preferred unit of writes; 0: none (io/stripe_size.h)
     TimesKind times = TimesKind::kServed;
+    bool may_lease = true;   // false: a lease (io::Lease) would ask the server, as on NFS and SMB
     // Every change changes the times, and no other file ever has the same identity and state. False: unknown.
     bool sure_versions = false;
 };

@@ -69,7 +69,7 @@ constexpr std::array<std::string_view, 1> kLateFuse{"fuse.glusterfs"};
 
 struct MountFacts {
     std::uint32_t magic = 0;
-    bool local = false, sure_versions = false;
+    bool local = false, sure_versions = false, may_lease = true;
     TimesKind times = TimesKind::kServed;
     bool whole = true;   // false: the table of mounts was unreadable, and may be readable later
 };
@@ -159,8 +159,13 @@ std::optional<MountFacts> ask_mount(int descriptor) {
         type = mounted_type(table, gnu_dev_major(*device), gnu_dev_minor(*device));
     }
     const bool asks_table = magic == kFuse && !local;
-    return MountFacts{magic, local, has_sure_versions(magic, type), times_kind(magic, type),
-                      !asks_table || !type.empty()};
+    const TimesKind times = times_kind(magic, type);
+    return MountFacts{.magic = magic,
+                      .local = local,
+                      .sure_versions = has_sure_versions(magic, type),
+                      .may_lease = magic == kFuse || times != TimesKind::kLazy,
+                      .times = times,
+                      .whole = !asks_table || !type.empty()};
 }
 
 }   // namespace
@@ -179,6 +184,7 @@ FileTraits traits_of(int descriptor, std::uint64_t block_bytes, std::uint64_t mo
             .in_memory = file_system_kind(facts->magic).memory,
             .stripe_bytes = ask_stripe_size(descriptor, facts->magic, block_bytes),
             .times = facts->times,
+            .may_lease = facts->may_lease,
             .sure_versions = facts->sure_versions};
 }
 

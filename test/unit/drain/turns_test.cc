@@ -1,10 +1,17 @@
 // Turns behind a close: when work may be taken, and who looks at the target.
 #include "drain/turns.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "io/memory_file.h"
+#include "io/open_existing.h"
+#include "io/posix_file.h"
 #include "support/noting_listener.h"
+#include "support/scratch_folder.h"
 
 namespace forebay::drain {
 namespace {
@@ -62,9 +69,27 @@ TEST_F(TurnsTest, a_target_that_another_program_has_changed_stays_so_until_the_n
     EXPECT_EQ(turns_.guard().compare({.size = 999}), TargetGuard::Found::kChanged);
     EXPECT_FALSE(end()) << "nothing is left to compare";
     EXPECT_TRUE(turns_.changed());
-    turns_.open();
+    turns_.open(true);
     EXPECT_FALSE(turns_.changed());
     EXPECT_FALSE(turns_.on());
+}
+
+TEST_F(TurnsTest, others_open_the_file_only_after_the_lease_wherever_times_come_from) {
+    const std::filesystem::path folder = test::make_scratch_folder();
+    const std::string path = (folder / "target").string();
+    for (const auto times : {io::TimesKind::kExact, io::TimesKind::kServed, io::TimesKind::kLazy})
+        for (const bool may_lease : {true, false}) {
+            target_.open(io::adopt_posix_file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644), path), times, 0,
+                         0);
+            turns_.open(may_lease);
+            turns_.begin(target_, false);
+            const int other = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+            EXPECT_EQ(other < 0, may_lease) << static_cast<int>(times);
+            if (other >= 0) ::close(other);
+            turns_.let_others_open();
+            EXPECT_TRUE(io::open_existing(path));
+        }
+    std::filesystem::remove_all(folder);
 }
 
 TEST_F(TurnsTest, a_write_that_failed_may_have_changed_the_size_up_to_its_end) {
