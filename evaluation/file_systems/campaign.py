@@ -37,13 +37,17 @@ class Result:
 
 
 def outages(served: ServedFileSystem, places: Places) -> list[Row]:
-    return [
-        outage.outage(served, places, "store killed and back", "", SHORT_OUTAGE_S),
-        outage.outage_natively(served, places, SHORT_OUTAGE_S),
-        outage.outage(
+    rows = []
+    for work in (
+        lambda: outage.outage(served, places, "store killed and back", "", SHORT_OUTAGE_S),
+        lambda: outage.outage_natively(served, places, SHORT_OUTAGE_S),
+        lambda: outage.outage(
             served, places, "store away longer than patience", f"patience={PATIENCE_S}", LONG_OUTAGE_S
-        ),  # fmt: skip
-    ]
+        ),
+    ):
+        rows.append(work())
+        served.attach_again()
+    return rows
 
 
 def conformance(served: ServedFileSystem, places: Places) -> Row:
@@ -87,7 +91,7 @@ def try_one(served: ServedFileSystem, local: Path, minutes: float, chosen: list[
         ("locks", lambda: trials.locks(places)),
         ("outage", lambda: outages(served, places)),
         ("cache", lambda: caching.cached_unasked(places, file, made, served.has_sure_versions)),
-        ("cache", lambda: caching.changed_elsewhere(places, file)),
+        ("cache", lambda: caching.changed_elsewhere(places, file, served.settled_s)),
     ):
         if name in chosen:
             rows += attempt(name, work)

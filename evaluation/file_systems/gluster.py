@@ -25,6 +25,7 @@ class GlusterFS(ServedFileSystem):
     layout = "two bricks, no replica"
     options: ClassVar = {"network.ping-timeout": "2"}
     has_sure_versions = False  # with shards, a client does not see each change in a file's times
+    settled_s = 62  # its times come late
     tools = ("glusterd", "gluster", "glusterfs", "glusterfsd")
 
     def version(self) -> str:

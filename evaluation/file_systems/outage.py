@@ -145,7 +145,8 @@ def status_of(places: Places) -> int:
 def outage_natively(served: ServedFileSystem, places: Places, away_s: float) -> Row:
     """The same program without forebay, for comparison. Its losses are the file system's."""
     title = "the same without forebay"
-    file = places.target / f"outage-native-{away_s:.0f}.h5"
+    file = places.target / f"outage-{away_s:.0f}.h5"  # of the same name, so on the same stores
+    file.unlink(missing_ok=True)
     ended = write_under_outage(served, file, places.native(), away_s)
     steps = list(range(STEPS)) if ended.status == 0 else ended.flushed
     wrong, why = wrong_bytes(places, places.other / file.name, steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ class ServedFileSystem:
     tools: tuple[str, ...] = ()
     package = "file-systems"  # the part of tools/setup
     has_sure_versions = True  # forebay's list for read_cache=auto has it
+    settled_s = 4  # for attributes that a client keeps, and for files that are too young for read_cache=on
 
     def __init__(self, network: Network, folder: Path) -> None:
         self.network, self.folder = network, folder
@@ -75,8 +77,22 @@ class ServedFileSystem:
     def attach(self) -> None:
         for place in self.clients:
             place.mkdir()
-            self.network.run(*self.mount_command(place), seconds_max=READY_S_MAX)
-            wait_until(lambda place=place: os.path.ismount(place), READY_S_MAX, f"{self.name} is not mounted")
+            self.mount_at(place)
+
+    def mount_at(self, place: Path) -> None:
+        self.network.run(*self.mount_command(place), seconds_max=READY_S_MAX)
+        wait_until(lambda: os.path.ismount(place), READY_S_MAX, f"{self.name} is not mounted")
+
+    def attach_again(self) -> None:
+        """Mounts again where the client program has died."""
+        for place in self.clients:
+            try:
+                place.stat()
+            except OSError as error:
+                if error.errno != errno.ENOTCONN:
+                    raise
+                subprocess.run(["umount", "-l", place], capture_output=True, timeout=60)
+                self.mount_at(place)
 
     def detach(self) -> None:
         for place in self.clients:
