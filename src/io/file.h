@@ -47,7 +47,7 @@ enum class TimesKind : std::uint8_t {
     kUnknown,   // no time was recorded: the target has none
     kExact,     // local file systems: this machine's clock, set at the write
     kServed,    // a server's clock, set before the write returns
-    kLazy,      // NFS, GlusterFS and similar: set at some time after the write, as this machine sees it
+    kLazy,      // NFS, GlusterFS, JuiceFS and similar: set at some time after the write, as this machine sees it
 };
 
 struct FileTraits {

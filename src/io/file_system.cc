@@ -64,8 +64,10 @@ std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
     return file.st_dev;
 }
 
-// GlusterFS with performance.write-behind, its default, writes and sets the times after a write has returned.
-constexpr std::array<std::string_view, 1> kLateFuse{"fuse.glusterfs"};
+// Their clients keep written bytes, and set the times when they pass them on: GlusterFS by performance.write-behind,
+// its default; rclone from its files at the upload; JuiceFS at the commit of a slice (pkg/vfs: it adjusts only the
+// length).
+constexpr std::array<std::string_view, 3> kLateFuse{"fuse.glusterfs", "fuse.rclone", "fuse.juicefs"};
 
 struct MountFacts {
     std::uint32_t magic = 0;

@@ -142,7 +142,7 @@ def test_without_the_key_new_files_are_written_natively_and_old_ones_are_not(mac
     with Client(target, variables, on=machines.second) as program:
         program.must(*MANY_KINDS)
         refused = program.do("h5py.File('old.h5', 'r+')")
-        assert said in refused and "start the server" in refused
+        assert said in refused and "end the server and run `forebay recover` there" in refused
         assert said in program.end()
     natively(tmp_path / "native", *MANY_KINDS)
     assert (target / "x.h5").read_bytes() == (tmp_path / "native/x.h5").read_bytes()

@@ -160,8 +160,11 @@ Status forward(stage::OpenTarget& target, const LoadedOptions& loaded, const Ope
                 failure.sys_errno()};
     if (!nothing_there)
         return {failure.code(),
-                failure.message() + "; the server may have bytes of " + target.file->name() +
-                    ", so the file is not written without it: start the server, or run `forebay recover` where it ran",
+                fmt::format("{}; the server may have bytes of {}, so the file is not written without it: {}",
+                            failure.message(), target.file->name(),
+                            failure.code() == Code::kNotFound
+                                ? "start the server, or run `forebay recover` where it ran"
+                                : "mend that, or end the server and run `forebay recover` there"),
                 failure.sys_errno()};
     warn_once(failure.message() + "; files are written directly, unstaged");
     target.aside = ledger::AsideReason::kServer;

@@ -31,7 +31,8 @@ TEST(FileSystem, versions_are_not_sure_on_any_other) {
 
 TEST(FileSystem, times_may_come_late_on_nfs_and_by_a_client_that_holds_writes_back) {
     EXPECT_EQ(times_kind(0x6969, ""), TimesKind::kLazy);
-    EXPECT_EQ(times_kind(kFuse, "fuse.glusterfs"), TimesKind::kLazy);
+    for (const char* const type : {"fuse.glusterfs", "fuse.juicefs", "fuse.rclone"})
+        EXPECT_EQ(times_kind(kFuse, type), TimesKind::kLazy) << type;
     EXPECT_EQ(times_kind(kFuse, "fuse.ceph-fuse"), TimesKind::kServed);
     EXPECT_EQ(times_kind(0x0BD00BD0, ""), TimesKind::kServed);
     EXPECT_EQ(times_kind(0xEF53, ""), TimesKind::kExact);
