@@ -50,7 +50,7 @@ Result<std::uint64_t> read_note(io::Directory& folder, const io::Identity& file)
     Note note{};
     const auto read = opened.value()->read_at(0, note);
     if (!read) return read.status();
-    if (read.value() < note.size()) return std::uint64_t{0};   // its writer died before it had opened the file
+    if (read.value() < note.size()) return std::uint64_t{0};   // `note_writer` failed or was killed
     const auto writer = load_le<std::uint64_t>(note.data());
     for (const bool durable : {true, false}) {
         const auto now = make_note(writer, durable);
@@ -109,10 +109,16 @@ Status forget_writer(io::Directory& area, const io::Identity& file, std::uint64_
     if (!folder) return folder.status();
     const auto last = read_note(*folder.value(), file);
     if (!last) return last.status();
-    return last.value() == writer ? folder.value()->remove_file(name_of(file)) : Status::ok();
+    if (last.value() != writer) return Status::ok();
+    auto opened = folder.value()->open_file(name_of(file), io::OpenMode::kRead);
+    if (!opened) return opened.status();
+    const auto durable = counts_in_each_boot(*opened.value());
+    if (!durable) return durable.status();
+    FOREBAY_TRY(folder.value()->remove_file(name_of(file)));
+    return durable.value() ? folder.value()->sync() : Status::ok();
 }
 
-Status forget_writers(io::Directory& area, const io::Identity& file) {
+Status forget_any_writer(io::Directory& area, const io::Identity& file) {
     auto folder = area.open_directory(kWritersFolder);
     if (folder.status().code() == Code::kNotFound) return Status::ok();
     if (!folder) return folder.status();

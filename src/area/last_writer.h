@@ -20,12 +20,12 @@ inline constexpr const char* kWritersFolder = "writers";
 [[nodiscard]] Result<std::uint64_t> last_writer(io::Directory& area, const io::Identity& file);
 // `writer` is 0 for one that cannot continue. After a failure an earlier note may be left.
 [[nodiscard]] Status note_writer(io::Directory& area, const io::Identity& file, std::uint64_t writer, bool durable);
-// Removes the note if it still is of `writer`.
+// Removes the note if it still is of `writer`. A durable note stays removed after a loss of power.
 [[nodiscard]] Status forget_writer(io::Directory& area, const io::Identity& file, std::uint64_t writer);
 
-// Removes each note of the file, so that none of its earlier writers may continue. Needs no room on the device. Syncs
-// the folder: otherwise a loss of power could restore the note.
-[[nodiscard]] Status forget_writers(io::Directory& area, const io::Identity& file);
+// Removes the file's note, so that no earlier writer may continue, also after a loss of power. Needs no room on the
+// device.
+[[nodiscard]] Status forget_any_writer(io::Directory& area, const io::Identity& file);
 
 struct NotedWriter {
     io::Identity file;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cerrno>
+#include <cstddef>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -42,8 +43,11 @@ template <class Describe>
     }
 }
 
-// Returns a copy of `failure`. Without memory for its text, the copy has the text `instead`, of at most 15 characters.
-[[nodiscard]] inline Status copy_of(const Status& failure, const char* instead) noexcept {
+// Returns a copy of `failure`. Without memory for its text, the copy has the text `instead`, which fits into the string
+// object.
+template <std::size_t Size>
+    requires(Size <= 16)
+[[nodiscard]] Status copy_of(const Status& failure, const char (&instead)[Size]) noexcept {
     try {
         return failure;
     } catch (const std::bad_alloc&) {

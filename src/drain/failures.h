@@ -21,7 +21,7 @@ namespace forebay::drain {
 
 class Failures {
   public:
-    static constexpr const char* kFailed = "a write failed";   // text of a failure without memory for its own
+    static constexpr char kFailed[] = "a write failed";   // text of a failure without memory for its own
 
     // `retries`: option on_error=retry.
     explicit Failures(bool retries) noexcept : retries_(retries) {}

@@ -106,7 +106,7 @@ Status OnSeveralNodes::truncate(std::uint64_t size) {
         return state_.team->rank() == 0 ? state_.file->membership().resize_beside(size) : Status::ok();
     });
     if (!resized && state_.file->state().outflow.state.facts.lost() && state_.incomplete.is_ok())
-        state_.incomplete = copy_of(resized, "setting the size failed");
+        state_.incomplete = copy_of(resized, "resize failed");
     FOREBAY_TRY(agree(resized));
     const Status noted = attempt([&] { return state_.file->membership().note_size(size); });
     if (drains_) group_->marked();

@@ -57,7 +57,7 @@ Status find_logs_of_writers(const Session& session) {
         if (writer != missing.end()) missing.erase(writer);
     }
     if (missing.empty()) return Status::ok();
-    return {Code::kNotFound, fmt::format("{} processes wrote it together, and of process {} the log is not here",
+    return {Code::kNotFound, fmt::format("{} processes wrote it together, and the log of process {} is missing",
                                          session.board->board.writers.size(), missing.front().pid)};
 }
 
@@ -106,7 +106,7 @@ void keep_what_is_stated(Session& session) {
     for (std::size_t member = 0; member < seen.size(); ++member)
         if (!seen[member] && statement.logs[member].end != 0)
             session.missing = {Code::kNotFound,
-                               fmt::format("{} processes wrote it together, and of process {} the log is not here",
+                               fmt::format("{} processes wrote it together, and the log of member {} is missing",
                                            seen.size(), member)};
 }
 

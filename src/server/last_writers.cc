@@ -48,7 +48,7 @@ Status LastWriters::leaves(const wire::Open& request) {
     const auto area = area::enter_staging_area(options_);
     if (!area) return {Code::kUnavailable, area.status().message()};
     const std::lock_guard lock(mutex_);
-    return area::forget_writers(*area.value().directory, request.identity) ? Status::ok() : noted;
+    return area::forget_any_writer(*area.value().directory, request.identity) ? Status::ok() : noted;
 }
 
 // A client whose note is removed may not continue, and says so.

@@ -53,7 +53,7 @@ Status ServedFile::failure() const {
 
 void ServedFile::fail(const Status& why) noexcept {
     const std::lock_guard lock(failing_);
-    if (failure_) failure_ = copy_of(why, "a client's request failed");
+    if (failure_) failure_ = copy_of(why, "request failed");
 }
 
 void ServedFile::leave() noexcept {

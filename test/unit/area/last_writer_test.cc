@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/posix_file.h"
+#include "support/forwarding_directory.h"
 #include "support/scratch_folder.h"
 
 namespace forebay::area {
@@ -64,14 +66,51 @@ TEST_F(LastWriter, is_unknown_after_a_restart_of_the_machine_unless_the_note_was
 }
 
 TEST_F(LastWriter, is_unknown_once_all_notes_of_the_file_are_removed) {
-    EXPECT_TRUE(forget_writers(*area_, file_));
+    EXPECT_TRUE(forget_any_writer(*area_, file_));
     for (const bool durable : {false, true}) {
         ASSERT_TRUE(note_writer(*area_, file_, 5, durable) && note_writer(*area_, {10, 12}, 7, durable));
-        EXPECT_TRUE(forget_writers(*area_, file_));
+        EXPECT_TRUE(forget_any_writer(*area_, file_));
         EXPECT_EQ(last_writer(*area_, file_).value(), 0u);
         EXPECT_EQ(last_writer(*area_, {10, 12}).value(), 7u);
-        EXPECT_TRUE(forget_writers(*area_, file_));
+        EXPECT_TRUE(forget_any_writer(*area_, file_));
     }
+}
+
+// Counts the syncs of the folder of notes.
+class CountingArea final : public test::BorrowedDirectory {
+  public:
+    using BorrowedDirectory::BorrowedDirectory;
+    Result<std::unique_ptr<io::Directory>> open_directory(const std::string& name) override {
+        auto opened = BorrowedDirectory::open_directory(name);
+        if (!opened) return opened;
+        return std::unique_ptr<io::Directory>(std::make_unique<Folder>(std::move(opened).value(), syncs));
+    }
+    int syncs = 0;
+
+  private:
+    class Folder final : public test::ForwardingDirectory {
+      public:
+        Folder(std::unique_ptr<io::Directory> directory, int& syncs)
+            : ForwardingDirectory(std::move(directory)), syncs_(syncs) {}
+        Status sync() override {
+            ++syncs_;
+            return ForwardingDirectory::sync();
+        }
+
+      private:
+        int& syncs_;
+    };
+};
+
+TEST_F(LastWriter, stays_unknown_after_a_loss_of_power_once_its_durable_note_is_removed) {
+    for (const bool any : {false, true})
+        for (const bool durable : {false, true}) {
+            ASSERT_TRUE(note_writer(*area_, file_, 5, durable));
+            CountingArea area(*area_);
+            ASSERT_TRUE(any ? forget_any_writer(area, file_) : forget_writer(area, file_, 5));
+            EXPECT_EQ(last_writer(*area_, file_).value(), 0u);
+            EXPECT_EQ(area.syncs, any || durable ? 1 : 0);
+        }
 }
 
 TEST_F(LastWriter, is_unknown_if_its_note_was_cut_short) {
