@@ -132,10 +132,11 @@ def outage(served: ServedFileSystem, places: Places, title: str, info: str, away
         return Row(title, FAILED, ran, told=f"status {ended.status}: {(ended.lines or ['no output'])[-1][:200]}")
     left = status_of(places)
     recovered, how = recover(places, file)
-    wrong, why = wrong_bytes(places, places.other / file.name, ended.flushed)
-    outcome = WRONG if wrong else TOLD if recovered else FAILED
     told = f"the program: {ended.reported[:160]}; forebay status --check: {left}; {how}"
-    return Row(title, outcome, ran, wrong, f"{told}; {why}" if why else told)
+    if not recovered:  # the log still has the bytes
+        return Row(title, FAILED, ran, told=told)
+    wrong, why = wrong_bytes(places, places.other / file.name, ended.flushed)
+    return Row(title, WRONG if wrong else TOLD, ran, wrong, f"{told}; {why}" if why else told)
 
 
 def status_of(places: Places) -> int:
