@@ -64,9 +64,8 @@ std::optional<dev_t> telling_device(int descriptor, std::uint64_t magic) {
     return file.st_dev;
 }
 
-// Their clients keep written bytes, and set the times when they pass them on: GlusterFS by performance.write-behind,
-// its default; rclone from its files at the upload; JuiceFS at the commit of a slice (pkg/vfs: it adjusts only the
-// length).
+// Their clients keep written bytes, and the times change when they pass them on. GlusterFS does so by
+// performance.write-behind, its default, rclone at the upload, JuiceFS at the commit of a slice (its pkg/vfs).
 constexpr std::array<std::string_view, 3> kLateFuse{"fuse.glusterfs", "fuse.rclone", "fuse.juicefs"};
 
 struct MountFacts {
