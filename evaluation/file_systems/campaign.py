@@ -51,13 +51,13 @@ def outages(served: ServedFileSystem, places: Places) -> list[Row]:
 
 
 def conformance(served: ServedFileSystem, places: Places) -> Row:
-    """Runs the tests with right sizes: they compare the sizes of files with native ones."""
+    """Runs the tests in `sizes_right`: they compare the sizes of files with native ones."""
     with served.sizes_right():
         return trials.conformance(places)
 
 
 def torture(served: ServedFileSystem, places: Places, minutes: float) -> Row:
-    """Tortures with right sizes: forebay takes a wrong one for another program's change, and keeps the log."""
+    """Tortures in `sizes_right`: forebay takes a wrong size for another program's change, and keeps the log."""
     with served.sizes_right():
         return trials.torture(places, minutes)
 

@@ -63,7 +63,7 @@ class ServedFileSystem:
         raise NotImplementedError
 
     def sizes_right(self) -> contextlib.AbstractContextManager[None]:
-        """Returns a context in which `stat` gives a file's size right after each call that changes it."""
+        """Returns a context in which `stat` gives the correct size of a file after each call that changes it."""
         return contextlib.nullcontext()
 
     def kill_store(self) -> None:

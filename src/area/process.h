@@ -30,8 +30,8 @@ struct ProcessIdentity {
 // Returns the age of the calling process, or 0 if it is unknown.
 [[nodiscard]] std::uint64_t age_of_this_process_ns() noexcept;
 
-// A lock of this name in a process's directory (io/process_lock.h) alone proves that the process lives. Number and
-// start time are for messages: they mislead about zombies, after exec, and in other PID namespaces.
+// A lock of this name in a process's directory (io/process_lock.h) shows that the process lives. Number and start time
+// decide only without such a lock: they mislead about zombies, after exec, and in other PID namespaces.
 inline constexpr std::string_view kAliveFile = "alive";
 enum class Life : std::uint8_t {
     kLives,

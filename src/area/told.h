@@ -16,7 +16,7 @@
 
 namespace forebay::area {
 
-// Returns true for the first process that asks about `message`, within `job` or else for the user, or without a file.
+// Returns true for the first process of `job`, else of the user, to ask about `message`, or if no file can be made.
 [[nodiscard]] bool is_first_to_tell(const Options& options, std::string_view message,
                                     const std::optional<ProcessIdentity>& job) noexcept;
 

@@ -1,6 +1,6 @@
 // Decides whether bytes of one file may be stored in its replica: all of these have to hold. The file is old enough, so
 // that a change would show in its times. Its source is slower than a replica (cache/source_speed.h). This process is
-// not a forked child. Nothing has stopped the stores; they stay stopped. Invariant: a thread that sees the stop for a
+// not a forked child. `stop` was never called. Invariant: a thread that sees the stop for a
 // full cache also sees `is_full`. Thread-safe without a lock. No call blocks. The speed and the counters outlive this.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Replicas of closed files that a process keeps: a program may reopen its file for each sample or epoch.
-// It keeps one replica of a file, and the last 64. Thread-safe: a lock guards the list and is never held over a system
+// It keeps the last 64, at most one for a file. Thread-safe: a lock guards the list and is never held over a system
 // call. The end of a dropped replica blocks on the staging area.
 #pragma once
 

@@ -29,9 +29,9 @@ class Prefetcher : public std::enable_shared_from_this<Prefetcher> {
     Prefetcher(std::shared_ptr<CachedFileState> file, std::shared_ptr<SourceFetcher> fetcher,
                std::shared_ptr<UnitReplacement> replacement) noexcept;
 
-    // Queues the ranges for background fetching, in this order, after earlier calls. Does not wait. Once the cache is
-    // full, bytes are fetched into memory, unless the only range is the whole file. With peers that this thread may
-    // ask, the node fetches only the parts of its home. kNoSpace: the queue is full, and no range was added.
+    // Queues the ranges for the tasks, in this order, after earlier ones. Waits for answers of peers only. Once the
+    // cache is full, bytes are fetched into memory, unless the only range is the whole file. With peers that this
+    // thread may ask, the node fetches only the parts of its home. kNoSpace: the queue is full, and no range was added.
     // kUnavailable: in a forked child, or without memory.
     [[nodiscard]] Status prefetch(std::span<const ByteRange> ranges) noexcept;
     // Prefetches the whole file: now, or at the first read once the file is old enough to be stored.

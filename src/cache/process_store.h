@@ -35,9 +35,9 @@ class ProcessStore {
     // True if the problem of an open may pass.
     [[nodiscard]] static bool passes(const Status& problem) noexcept;
 
-    // Both set a text for the user, once in the life of this. This one reports an error that an open returned.
+    // Sets `warning` to an error of `open`, for the user. Each of these two calls does nothing once either has warned.
     void warn_of(const Status& problem, std::string& warning) noexcept;
-    // This one reports a further device that cannot be used, if there is one.
+    // Sets `warning` if a further device cannot be used.
     void warn_of_device(std::string& warning) noexcept;
 
   private:

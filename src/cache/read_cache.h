@@ -121,7 +121,7 @@ class ReadCache {
     ManyFiles small_opens_;   // of small files without a kept replica
     const std::uint64_t forks_;
     KeptReplicas kept_;    // until the process ends
-    ProcessStore store_;   // before it: what it lets go
+    ProcessStore store_;   // its `let_go` uses `kept_`
     task::Engine tasks_;   // last: its threads end first
 };
 

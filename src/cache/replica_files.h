@@ -26,7 +26,7 @@ inline constexpr std::chrono::milliseconds kFolderPatience{500};   // longest wa
            status.code() != Code::kInvalidArgument;   // such as a symbolic link
 }
 [[nodiscard]] inline Status too_many_maps() {
-    return {Code::kUnavailable, "the process has too many files mapped that its cache needs", EMFILE};
+    return {Code::kUnavailable, "forebay has too many files mapped for the read cache: keep fewer files open", EMFILE};
 }
 [[nodiscard]] inline Status cache_is_full() { return {Code::kNoSpace, "the cache is full"}; }
 

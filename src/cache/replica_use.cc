@@ -50,7 +50,7 @@ Status ReplicaUse::begin() {
         }
         if (!io::has_holder(lock.status())) return lock.status();
     }
-    return {Code::kUnavailable, "every number of an owner of cached units is taken"};
+    return {Code::kUnavailable, "too many processes use the file's replica"};
 }
 
 // Without the folder's lock the number's file stays, without meaning.

@@ -2,7 +2,7 @@
 // replica has a number, and owns units by it (cache/unit_owners.h). The number is a locked file in the replica's
 // folder, so it ends with the process (docs/cache-format.md). The marks are in the map. Invariant: a process without a
 // number owns no unit. A forked child has no number: its copy is its parent's. Thread-safe, but `begin` comes first.
-// Blocks on the staging area, except for marks and for a unit without a dead owner.
+// Blocks on the staging area, except for marks, `give_up`, and the claim of a free unit.
 #pragma once
 
 #include <cstdint>

@@ -176,7 +176,7 @@ Status SmallFiles::take_number() {
         }
         if (!io::has_holder(lock.status())) return lock.status();
     }
-    return {Code::kUnavailable, "every number of a user of the cache of small files is taken"};
+    return {Code::kUnavailable, "too many processes use the cache of small files"};
 }
 
 Result<SmallFiles::View> SmallFiles::view(io::Directory& folder) {

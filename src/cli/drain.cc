@@ -93,7 +93,7 @@ class Draining {
             if (died.empty()) break;
             if (endless() || Clock::now() < deadline_) continue;
             for (const std::string& directory : died)
-                left.value().push_back(directory + ": its process died meanwhile, and has staged bytes in it");
+                left.value().push_back(directory + ": its process died and left staged bytes: run `forebay recover`");
             break;
         }
         for (const std::string& line : left.value()) complain_of_drain(line, kExitProblem);
@@ -159,9 +159,9 @@ class Draining {
                     fmt::format("a file that process {} drains for other processes: {} are still in their logs",
                                 process.pid, format_size(shared.unfollowed_bytes)));
         if (process.files_without_slot > 0 && !process.logged.empty())
-            lines.push_back(
-                fmt::format("{}: process {} stages it without counters, having more files open than it can count",
-                            process.logged.front().path, process.pid));
+            lines.push_back(fmt::format(
+                "{}: process {} has too many files open to show the progress of this one; wait for its close",
+                process.logged.front().path, process.pid));
     }
 
     Status await_living() {

@@ -112,7 +112,7 @@ void add_run(CLI::App& app, int& exit_status) {
                                    {"128+N", "signal N ended the program"},
                                    {"74", "the program returned 0, but some staged bytes are not in their file"},
                                    {"3", "the program returned 0, but some logs are unknown, for the reason given"},
-                                   {"1", "--compare: the results differ, or the program wrote outside of its copy"},
+                                   {"1", "report or JSON not written, or --compare failed or found a difference"},
                                    {"2", "the command line or an option is wrong"},
                                    {"126", "the program cannot be executed"},
                                    {"127", "the program does not exist"}}));

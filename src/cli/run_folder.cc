@@ -109,7 +109,7 @@ Status RunFolder::is_whole() const {
     const auto made = record_->identity(), there = io::identify(record_path());
     if (!made) return made.status();
     if (there && there.value() == made.value()) return Status::ok();
-    return {Code::kNotFound, "the program removed " + record_path()};
+    return {Code::kNotFound, record_path() + " is gone, or was replaced"};
 }
 
 }   // namespace forebay::cli

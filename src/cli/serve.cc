@@ -143,7 +143,8 @@ bool recover_rest(const area::StagingArea& area, const std::set<io::Identity>& u
     if (left && !left.value().unread &&
         std::ranges::none_of(unrecovered, [&](const io::Identity& file) { return left.value().files.contains(file); }))
         return true;
-    report(fmt::format("the server ends, and bytes that are not in their files may be left in {}", area.root));
+    report(fmt::format("the server ends; {} may have bytes that are not in their files: run `forebay recover`",
+                       area.root));
     return false;
 }
 

@@ -195,8 +195,9 @@ class Look {
             if (wanted == nullptr || listed.contains(wanted->path)) continue;
             any = true;
             note(Kind::kAlive, wanted->path,
-                 fmt::format("{}: process {} stages it without counters, having more files open than it can count",
-                             wanted->path, owner.pid));
+                 fmt::format(
+                     "{}: process {} has too many files open to show the progress of this one; wait for its close",
+                     wanted->path, owner.pid));
         }
         if (!any && !ledger) unknown(ledger);
     }

@@ -28,8 +28,8 @@ struct AwaitedCall {
     Status outcome;
     // ---- a sync ----
     bool confirms = false;     // on success the bytes sent before it are confirmed
-    bool answered = false;     // it has succeeded, and is done once the calls with a lower number have ended
-    std::uint64_t below = 0;   // that number (drain/target_calls.h)
+    bool answered = false;     // its outcome is known; it is done once all calls numbered below `below` have ended
+    std::uint64_t below = 0;   // see drain/target_calls.h
 };
 
 // Returns the outcome of a call to the target. Without memory for the text of a failure it is a failure all the same:

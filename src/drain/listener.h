@@ -57,7 +57,8 @@ class DrainListener {
     virtual void progressed() noexcept = 0;
     virtual void synced() noexcept = 0;
 
-    // Called without the lock: the target has `range`. `came_to_rest`: no work is in flight or can be taken.
+    // Both are called without the lock. `reached`: the target has `range`. `came_to_rest`: threads that wait for room
+    // look again.
     virtual void reached(std::uint64_t begin_ns, std::uint64_t end_ns, ByteRange range) = 0;
     virtual void came_to_rest() noexcept = 0;
 };

@@ -48,8 +48,8 @@ class OutflowState {
     OutflowState& operator=(const OutflowState&) = delete;
 
     // Begins with a target of `size` bytes. If the target may hang, a thread that waits with patience leaves all writes
-    // to other threads; otherwise it writes too. `log_mount`: the mount of a durable log; 0: unknown. The caller tells
-    // `calls` if the file was closed before: what was not confirmed by then stays so otherwise.
+    // to other threads; otherwise it writes too. `log_mount`: the mount of a durable log; 0: unknown. After an
+    // earlier close the caller also calls `calls.open`: else final bytes of before stay unconfirmed.
     void open(std::shared_ptr<io::File> file, const io::FileTraits& traits, std::uint64_t size, std::uint64_t log_mount)
         REQUIRES(mutex);
     // Makes this process the drainer of a group of `processes` with records of `order`. `at_once`: see Planner::share.

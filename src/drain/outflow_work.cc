@@ -302,7 +302,7 @@ void Outflow::complete(const EndedWrite& ended, const Status& outcome, const Cos
     if (settled && !more) inspector.note_rest();
 }
 
-// Another call has got the report of a loss, perhaps of this write. Bytes that are never written again are over anyway.
+// Another call got a report that may be about this write. Final bytes (drain/target_calls.h) are never sent again.
 bool Outflow::may_be_lost(const TargetCalls::Call& call) const noexcept {
     return !call.final && state.calls.reported_since(call);
 }

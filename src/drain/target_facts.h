@@ -48,7 +48,8 @@ class TargetFacts {
         const std::uint64_t ns = pace_ns_.load(std::memory_order_relaxed);
         return ns != 0 ? std::optional(ns) : std::nullopt;
     }
-    // True if a write has bypassed the log since the begin of the last sync that succeeded.
+    // True after an open, a bypassing write, a change of size beside the drain or a failed sync, until a sync that
+    // begins later succeeds.
     [[nodiscard]] bool unsynced() const noexcept { return unsynced_ != synced_; }
     void note_unsynced() noexcept { ++unsynced_; }
 
@@ -80,7 +81,7 @@ class TargetFacts {
     std::atomic<bool> reports_late_{false};
     std::atomic<bool> writes_are_final_{false};
     std::atomic<bool> lost_{false};
-    std::atomic<std::uint64_t> unsynced_{0}, synced_{0};   // writes that bypassed the log, and those a sync covers
+    std::atomic<std::uint64_t> unsynced_{0}, synced_{0};   // calls of `note_unsynced`, and those that a sync covers
     std::atomic<std::uint64_t> pace_ns_{0};                // 0: none
     TargetPace measured_;
 };

@@ -38,7 +38,7 @@ class ExtentIndex {
     [[nodiscard]] Keepers& keepers() noexcept { return keepers_; }
 
     [[nodiscard]] bool empty() const noexcept { return ready_.empty() && held_.empty(); }
-    // Held and ready bytes that lie in segments.
+    // Held and ready bytes, without zeros.
     [[nodiscard]] std::uint64_t pending_bytes() const noexcept { return ready_.bytes() + held_.bytes(); }
     // Bytes that later ones have superseded since the file was opened.
     [[nodiscard]] std::uint64_t superseded_bytes() const noexcept {

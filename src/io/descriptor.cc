@@ -128,7 +128,7 @@ Status Descriptor::lost(int error, const char* why) const {
             error};
 }
 
-// In a forked child without the lock, a thread of the parent, or another one of the child, is opening the file.
+// A forked child does not wait: a thread of its parent may have held the lock at the fork.
 std::unique_lock<std::mutex> Descriptor::lock_unless_forked() {
     return forks_so_far() == forks_ ? std::unique_lock(opening_) : std::unique_lock(opening_, std::try_to_lock);
 }

@@ -220,8 +220,8 @@ class PosixFile final : public File {
         return Status::ok();
     }
 
-    // A close of any descriptor ends the program's record locks on the file, so their holder gets a sync. So does
-    // a process that cannot have one descriptor more.
+    // A close would end the program's record locks on the file. With such locks, or without a free descriptor, this
+    // syncs instead.
     Status flush() override {
         const auto known = identity();
         if (!known || has_record_locks(known.value())) return sync();

@@ -129,7 +129,8 @@ struct ProcessView {
     std::uint64_t pid = 0;
     // The process lives, or another process has taken over its files.
     bool alive = false;
-    bool restarted = false;   // the ledger is of an earlier boot, and may be older than the log: it is never synced
+    // The ledger is of an earlier boot, and may be older than the log: only the recovery of a durable log syncs it.
+    bool restarted = false;
     std::uint64_t size = 0, segment = 0, segments_allocated = 0, segments_free = 0;
     std::uint64_t files_opened = 0, files_staged = 0, files_without_slot = 0;
     std::uint64_t wrote_ns = 0;

@@ -52,8 +52,8 @@ bool is_taken_over(const std::string& directory) {
     return !held || held.value();
 }
 
-// Visits the slots by number until `visit`, a Result<bool>, returns false. Reads as many again as before with each
-// call: a process may have many files open, and each open in another process asks for all of them. A writer takes the
+// Visits the slots by number until `visit`, a Result<bool>, returns false. Each read doubles the slots read so
+// far: a process may have many files open, and each open in another process asks for all of them. A writer takes the
 // first free slot, so a slot that was never used ends the search.
 template <class Visit>
 Status visit_slots(io::File& file, std::size_t count, Visit&& visit) {

@@ -159,7 +159,8 @@ class DurableAssembly {
     ScannedLog log_;
     std::uint64_t needed_from_ = 0;
     bool opened_ = false;
-    std::optional<std::uint64_t> commit_order_;   // the segment that has the last commit's record; none: it is gone
+    // Order of the segment that has the last commit's record; none: there was no commit, or its record is gone.
+    std::optional<std::uint64_t> commit_order_;
 };
 
 // Joins the segments of one member's durable log. The board's statement decides which records count, and finds missing

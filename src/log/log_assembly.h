@@ -29,8 +29,8 @@ struct ScannedSegment {
 
 // Both take the segments of one log in ascending order, at least one.
 
-// The tails of segments of a lower order must be right. With the power a durable log may lose those from the last
-// commit on. That of several processes tells by its statement.
+// Returns the order below which the tails of all segments must be right: that of the newest segment. In a durable log
+// it is that of the last commit's segment, or 0 if there is none, or if a statement on the board decides.
 [[nodiscard]] std::uint64_t tails_right_below(std::span<const ScannedSegment> segments);
 
 // Takes the records that count, the last commit, and all damage.

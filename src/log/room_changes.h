@@ -17,7 +17,7 @@ class RoomChanges {
         ++count_;
         changed_.notify_all();
     }
-    // A segment can be taken again that was free before: no room more, but a taker may wait for it.
+    // A warmed segment can be taken again. It counted as free, so `count` stays, but a taker may wait for it.
     void announce_warmed() noexcept { changed_.notify_all(); }
 
     // Blocks until `over`, which it asks with the lock.

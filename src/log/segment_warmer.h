@@ -1,6 +1,6 @@
 // The background thread of a pool: touches the pages of segments, so that stores do not fault. It warms the segments
-// that came back cold, and makes new ones ahead of need. New ones number at most the most that were ever in use at a
-// time, and the reserve. After a failed creation it waits until a log asks for a segment again. The thread begins after
+// that came back cold, and makes new ones ahead of need. It makes at most as many as were ever in use at a time,
+// within the reserve. After a failed creation it waits until a log asks for a segment again. The thread begins after
 // `warm_up_after`, as a short program never uses warm pages. It works only while no log takes segments, because a
 // writer needs the processors. Invariant: the lock is not held while pages are touched. Ownership: this owns the
 // thread, which the destructor stops and joins. Without a thread, pages fault at the first store. Thread-safety: the

@@ -25,7 +25,7 @@ Status check_unified(MPI_Win window) {
     int known = 0;
     FOREBAY_TRY(check(MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &known), "MPI_Win_get_attr"));
     if (known != 0 && *model == MPI_WIN_UNIFIED) return Status::ok();
-    return {Code::kUnsupported, "MPI's windows are no part of the memory"};
+    return {Code::kUnsupported, "MPI's windows are not MPI_WIN_UNIFIED"};
 }
 
 namespace {

@@ -39,7 +39,7 @@ Result<std::vector<std::unique_ptr<io::Lock>>> lock_for_listing(const Claim& cla
     return lock_all(areas, patience);
 }
 
-// The claim did not read the log of a process that lived or was not there. The later listing has a dead process.
+// Returns the dead processes that lived, or were not there, at the claim: the claim did not read their logs.
 std::vector<DirectoryReport> died_since(const Inventory& seen, const Inventory& now,
                                         const std::function<bool(const FoundDirectory&)>& wanted) {
     std::vector<DirectoryReport> died;

@@ -17,7 +17,8 @@ namespace forebay::recover {
 [[nodiscard]] Status give_back_team(const TeamSession& team);
 
 // Removes a dead process's directory with its log unread, also one that others may write to. kPermissionDenied: it is a
-// symbolic link or another user's. Removes nothing, and fails with ENOTEMPTY, if forebay did not write a file in it.
+// symbolic link or another user's. Removes nothing, and fails with ENOTEMPTY, if the directory has a file of another
+// program.
 [[nodiscard]] Status remove_unread(FoundDirectory& found);
 
 // Reports the directories of living processes, and those that were refused.

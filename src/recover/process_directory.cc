@@ -149,17 +149,18 @@ std::string ProcessDirectory::advice() const {
     const std::string word = shell_word(path);
     switch (unread.code()) {
         case Code::kPermissionDenied:
-            return fmt::format(
-                "run `forebay recover` as the user that it belongs to, or make {} and what is in "
-                "it yours alone (chmod -R go-rwx). As that user, `forebay discard {}` gives up what only "
-                "it holds",
-                path, word);
+            return fmt::format("run `forebay recover` as the user that it belongs to, or make {} and what is in "
+                               "it yours alone (chmod -R go-rwx). To give up what only this directory holds, run "
+                               "`forebay discard {}` as that user",
+                               path, word);
         case Code::kUnsupported:
             return fmt::format(
-                "run `forebay recover` of the version that wrote it; `forebay discard {}` gives up what only it holds",
+                "run `forebay recover` of the version that wrote it, or give up what only this directory holds: "
+                "`forebay discard {}`",
                 word);
         default:
-            return fmt::format("`forebay verify` tells more; `forebay discard {}` gives up what only it holds", word);
+            return fmt::format(
+                "look with `forebay verify`, or give up what only this directory holds: `forebay discard {}`", word);
     }
 }
 

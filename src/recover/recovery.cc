@@ -112,8 +112,8 @@ class Recovery {
         if (lacks_proof(session))
             return refused(report, Reason::kRestarted,
                            {Code::kCorrupt,
-                            "the machine was restarted since; the files beside its log say that it is not needed, but "
-                            "they may be older than the log"});
+                            "the machine was restarted since; by the board and undo journals the log is not needed, "
+                            "but the restart may have lost their last changes"});
         if (session.sharing.kind != log::Sharing::Kind::kAlone && session.board == nullptr && !is_complete(session))
             return refused(report, Reason::kIncomplete,
                            {Code::kNotFound, "the board of the processes that wrote it together is not here"});

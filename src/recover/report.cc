@@ -30,11 +30,11 @@ std::string_view dropped_reason(const FileReport& report) noexcept {
 
 std::string advice(const FileReport& report) {
     const auto discard = [&report] {   // all that is in the directory, also logs of other files
-        return fmt::format("`forebay discard {}` gives up what only the logs there hold",
+        return fmt::format("give up what only this log directory holds: `forebay discard {}`",
                            shell_word(report.directories.empty() ? report.path : report.directories.front()));
     };
     const auto discard_file = [](const std::string& path) {
-        return fmt::format("`forebay discard {}` gives up what only the log holds", shell_word(path));
+        return fmt::format("give up what only the log holds: `forebay discard {}`", shell_word(path));
     };
     switch (report.reason) {
         case Reason::kNone: return about_nodes(report);
@@ -53,8 +53,9 @@ std::string advice(const FileReport& report) {
         case Reason::kReadOnly: return "make the file and its file system writable, then run `forebay recover` again";
         case Reason::kNoSpace: return "make room where the file is, then run `forebay recover` again";
         case Reason::kInUse: return "wait until that process has ended, then run `forebay recover` again";
-        case Reason::kDamaged: return "look with `forebay verify`; the file is as the process left it; " + discard();
-        case Reason::kRestarted: return "the file is as the process left it; " + discard();
+        case Reason::kDamaged:
+            return "look with `forebay verify`; the file is as the process left it; to keep it so, " + discard();
+        case Reason::kRestarted: return "the file is as the process left it; to keep it so, " + discard();
         case Reason::kIncomplete:
             return "name the staging areas of all processes of this node that wrote the file together, or " + discard();
         case Reason::kSeveralRuns:

@@ -31,8 +31,8 @@ class LastWriters {
     [[nodiscard]] Status may_continue(const wire::Open& request);
     // Call this before a client changes the file. After a failure the client must not change it.
     [[nodiscard]] Status opens(const wire::Open& request);
-    // Call this instead if the client writes the file without the server. On a device without room for a note it
-    // removes the file's note: that, too, ends the right of earlier clients.
+    // Call this instead if the client writes the file without the server. If the new note cannot be written, this
+    // removes the old one: that, too, ends the right of earlier clients.
     [[nodiscard]] Status leaves(const wire::Open& request);
     // Call this after the end of the writer that `opens` noted, before another one.
     void ended(const io::Identity& file, std::uint64_t writer) noexcept;

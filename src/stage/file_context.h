@@ -1,6 +1,7 @@
 // Shared by an engine's staged files: options, the pool of log segments, the drain threads, the job's deadline, and
-// whether the process is ending. Its calls also let a file ask the others for room. Has no lock. Thread-safety: all
-// calls from any thread, without the file's `mutex()`; they may hold its `writer`. Only `await_a_close` blocks.
+// whether the process is ending. Its calls also let a file ask the others for room. Has no lock. Thread-safety: any
+// thread may call, without the file's `mutex()`, maybe with its `writer`. `await_a_close` blocks. Calls that make room,
+// and `deadline_presses`, may drain and sync.
 #pragma once
 
 #include <atomic>

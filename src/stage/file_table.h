@@ -63,7 +63,7 @@ class GivenAddresses {
 
     Mutex mutex_;
     std::set<io::Identity> files_ GUARDED_BY(mutex_);
-    bool any_ GUARDED_BY(mutex_) = false;   // there are more than the set takes: it may be any file
+    bool any_ GUARDED_BY(mutex_) = false;   // the set was full: each file counts as in it
 };
 
 class FileTable {

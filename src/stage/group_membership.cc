@@ -139,7 +139,7 @@ Status GroupMembership::own_log_lost() const {
     return file_.mode == FileMode::kStaged && file_.log ? file_.log->ever_lost() : Status::ok();
 }
 
-// The drainer has nothing to ask about if it wrote nothing itself. If it asks, its client need not be this process's.
+// Each process asks the file system itself: the drainer may have written nothing, or use another client of it.
 Status GroupMembership::confirm_own_writes() {
     const LockGuard writer(file_.writer);
     const LockGuard lock(file_.mutex());

@@ -80,7 +80,8 @@ class UndoJournal {
     std::uint64_t end_of_prepared_ = 0;     // offset of the first record after `prepare`
 };
 
-// Returns a target that preserves bytes before it overwrites or cuts them. Calls `given_up` with the number of others.
+// Returns a target that preserves bytes before it overwrites or cuts them. Calls `given_up` with the number of bytes
+// that it changes without preserving them.
 using GivenUp = std::function<void(std::uint64_t bytes)>;
 [[nodiscard]] std::shared_ptr<io::File> make_guarded_file(std::shared_ptr<io::File> target,
                                                           std::shared_ptr<UndoJournal> journal, GivenUp given_up);

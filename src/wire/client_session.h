@@ -1,6 +1,6 @@
 // The beginning of a client's session: connect, PROVE to another machine, HELLO, OPEN (docs/protocol.md).
-// Thread-safety: pure functions. Blocks until the server has answered. Each wait, also a later one of the connection,
-// ends after `patience_s` + 30 s at the latest (0: without limit).
+// Thread-safe: the functions share no state. Blocks until the server has answered. Each wait, also a later one of the
+// connection, ends after `patience_s` + 30 s at the latest (0: without limit).
 #pragma once
 
 #include <chrono>

@@ -143,8 +143,8 @@ Status RemoteFile::lose_to_another(const Status& why) {
     place_ = Place::kGone;
     failure_ = {
         Code::kUnavailable,
-        fmt::format("{}: the staging server {} had ended this program's session, and does not take it back ({}); "
-                    "the writes since the last flush are lost",
+        fmt::format("{}: the staging server {} does not let this program write it any more ({}); the writes since the "
+                    "last flush are lost: open the file again",
                     name(), failover_.server(), why.message())};
     return failure_;
 }

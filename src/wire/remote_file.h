@@ -3,18 +3,18 @@
 // close wait for the answers to all earlier writes. After a successful `close`, reads go to the file. If the connection
 // is lost, the client continues with a server that restarts at the same address (failover.h). That server brings the
 // file to its last commit, and the client sends the writes since then again (replay.h). If no server comes, the client
-// brings the file to its last commit, makes these writes itself, and then writes the file itself. Both only if no other
-// client has opened the file for writing since; else every later call fails. If one of these writes fails,
-// the call fails, and the next call makes them all again first: no call sees the file without them. If the file cannot
-// be brought to its last commit, every later call fails, because the lost server's log may have newer bytes than the
-// file. A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the server has all its
-// writes. It reads through the server, because other members may have written the bytes. A team does not fail over. If
-// the server refuses a write, the next call that is not a read returns the failure, and so do each later commit and the
-// close. Other writes and all reads continue. After a failed close the connection stays, staged bytes can be read, and
-// the server writes to the file only while the caller's lock covers it. Owns one connection. Thread-safety: as
-// io::File; calls take turns. All calls block. A call fails if no byte reaches the file for the patience and half a
-// minute, or if a server that restarts does not answer within the patience. In a forked child reads, writes and commits
-// fail. No threads.
+// brings the file to its last commit, makes these writes itself, and then writes the file itself. It continues in
+// either way only if no other client has opened the file for writing since; else every later call fails. If one of
+// these writes fails, the call fails, and the next call makes them all again first: no call sees the file without them.
+// If the file cannot be brought to its last commit, every later call fails, because the lost server's log may have
+// newer bytes than the file. A member of a team (docs/protocol.md, "Teams") waits at the end of each call until the
+// server has all its writes. It reads through the server, because other members may have written the bytes. A team does
+// not fail over. If the server refuses a write, the next call that is not a read returns the failure, and so do each
+// later commit and the close. Other writes and all reads continue. After a failed close the connection stays, staged
+// bytes can be read, and the server writes to the file only while the caller's lock covers it. Owns one connection.
+// Thread-safety: as io::File; calls take turns. All calls block. A call fails if no byte reaches the file for the
+// patience and half a minute, or if a server that restarts does not answer within the patience. In a forked child
+// reads, writes and commits fail. No threads.
 #pragma once
 
 #include <sys/types.h>

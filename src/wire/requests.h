@@ -37,8 +37,8 @@ class Requests {
     [[nodiscard]] Status await_writes() { return await_writes(nullptr); }
     // Fills `into`, at most kDataMax bytes.
     [[nodiscard]] Status read(std::uint64_t offset, io::MutableBytes into);
-    // Sends a request and returns its answer, valid until the next call. If within the socket's patience neither that
-    // arrives nor the answer to an earlier WRITE, and `late` is not null, sets `late` and keeps the connection.
+    // Sends a request and returns its answer, valid until the next call. If no answer comes within the socket's
+    // patience, and `late` is not null, sets `late` and keeps the connection.
     [[nodiscard]] Result<Connection::Frame> call(Type type, io::Bytes payload, Type answer, bool* late = nullptr);
 
     [[nodiscard]] bool lost() const noexcept { return lost_; }

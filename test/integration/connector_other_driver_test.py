@@ -227,7 +227,7 @@ for mode in "r", "w":
     try:
         print(list(h5py.File("x.h5", mode, driver="stdio")))
     except Exception as error:
-        print("could not be written; they are in the staging log" in str(error))
+        print("left bytes of it in the staging log" in str(error))
 """
     told = run_python(code, staged(tmp_path, "size=32MiB", **UNLOCKED), tmp_path)
     assert told.splitlines()[1:] == ["True", "True"] and "closed" not in told

@@ -493,7 +493,7 @@ def test_wait_knows_of_files_that_are_not_in_the_table_of_their_process(tmp_path
     shown = {Path(file["path"]).name for process in shown["processes"] for file in process["files"]}
     hidden = next(path for path in sorted(tmp_path.glob("*.h5")) if path.name not in shown)
     waited = call("wait", "--nls", area, "--timeout", "0.5", hidden)
-    assert waited.returncode == 1 and "stages it without counters" in waited.stderr
+    assert waited.returncode == 1 and "has too many files open to show the progress" in waited.stderr
     waiting = subprocess.Popen([FOREBAY, "wait", "--nls", area, hidden], env=native())
     running.stdin.write("\n")
     running.stdin.flush()

@@ -9,7 +9,7 @@ namespace forebay::hdf5 {
 // it collectively, while a rank may be alone here. So this asks only if the name leaves a choice.
 std::shared_ptr<OpenFile> home_of(const Object& dataset) {
     const std::shared_ptr<OpenFile>& own = dataset.origin->file;
-    // A mount or an external link of an unstaged file may lead to a staged one. Other staged files are open besides.
+    // An object of an unstaged file may lie behind a mount or link in a staged one, so `only` below proves nothing.
     if (!dataset.origin->staged) return file_behind(dataset, H5I_DATASET);
     const bool shared = own != nullptr && own->shared != nullptr;
     if (shared && OpenFiles::get().only_shared() == own->shared) return own;

@@ -18,7 +18,7 @@ namespace forebay::hdf5 {
 
 namespace {
 
-// Other ranks may now write space that some ranks have filled, and nodes=consistent must know the order. HDF5 has met.
+// Other ranks may next write space that some ranks have filled. nodes=consistent needs the order, so all ranks meet.
 // Throws nothing, as HDF5 may have opened an object by now that its caller has to return.
 void meet_after_filling(const char* function) noexcept {
     const std::shared_ptr<OpenFile> file = CallScope::collective_step();

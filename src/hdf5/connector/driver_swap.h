@@ -49,8 +49,8 @@ class UnderList {
     [[nodiscard]] const std::shared_ptr<Origin>& origin() const noexcept { return origin_; }
 
     // Call this after the open has succeeded. Returns false, with an error on HDF5's stack, if the file's logs cannot
-    // be voided, or without memory; then it has closed the file. One rank cannot close a file alone: with MPI this
-    // warns of logs, and leaves the file open without memory.
+    // be voided, or without memory; then it has closed the file. With MPI one rank cannot close a file alone: logs only
+    // cause a warning, and without memory the file stays open.
     [[nodiscard]] bool opened(const char* function, void* under, const char* path) noexcept;
 
   private:

@@ -41,7 +41,7 @@ class ElinkSwap {
     ElinkSwap& operator=(const ElinkSwap&) = delete;
 
   private:
-    ElinkSwap() = default;   // whole, so that the destructor restores what a failing constructor has changed
+    ElinkSwap() = default;   // delegated to, so that the destructor runs even if the other constructor throws
 
     struct Changed {
         hid_t files = H5I_INVALID_HID;   // the file access list with forebay's driver

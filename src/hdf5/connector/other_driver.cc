@@ -74,8 +74,8 @@ Status show_staged(const char* path, unsigned flags) {
     if (file == nullptr) return Status::ok();
     if (file->lifecycle().failed() && !file->lifecycle().left_to_others())
         return {Code::kUnavailable,
-                fmt::format("open {} with another driver: this process has closed it with bytes that could not be "
-                            "written; they are in the staging log",
+                fmt::format("open {} with another driver: a close in this program left bytes of it in the staging log; "
+                            "end the program, then run `forebay recover`",
                             path)};
     return engine->files().step_aside(*identity, ledger::AsideReason::kDriver);
 }

@@ -35,7 +35,7 @@ Status end_deferred_descriptor(const std::shared_ptr<io::Descriptor>& descriptor
         kept().descriptors.emplace_back(identity, descriptor);
         return Status::ok();
     }
-    // If it can ask nothing now, the last holder's close does it.
+    // Without a free descriptor this flushes nothing: the last holder's close does.
     const int error = ended.gone ? descriptor->close() : descriptor->flush_as_close().value_or(0);
     return error == 0 ? Status::ok() : Status::from_errno(error, "close the file");
 }

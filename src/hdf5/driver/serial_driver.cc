@@ -179,7 +179,7 @@ herr_t driver_close(H5FD_t* file) {
         // hold the descriptor, unused. Were it to close it, the program could lose a later lock (fcntl(2), F_SETLK).
         if (self->locked != Locked::kNot && !left) (void)open->descriptor->lock(LOCK_UN);
         close_kept_descriptors(open->identity);
-        // If it can ask nothing now, the last holder's close does it.
+        // Without a free descriptor this flushes nothing: the last holder's close does.
         const int error = done || open->descriptor.use_count() == 1 ? open->descriptor->close()
                                                                     : open->descriptor->flush_as_close().value_or(0);
         if (error != 0) open->keep_failure(OpenFile::During::kClose, Status::from_errno(error, "close " + open->path));
