@@ -14,7 +14,7 @@ from file_systems.cephfs import CephFS
 from file_systems.gluster import GlusterFS, ShardedGlusterFS
 from file_systems.moosefs import MooseFS
 from file_systems.runs import BAD, FAILED, ROOT, Places, Row
-from file_systems.served import ServedFileSystem, Unavailable, serve
+from file_systems.served import READY_S_MAX, ServedFileSystem, Unavailable, serve, wait_until
 
 KINDS: tuple[type[ServedFileSystem], ...] = (GlusterFS, ShardedGlusterFS, MooseFS, CephFS)
 TRIALS = ("torture", "conformance", "programs", "locks", "outage", "cache")
@@ -37,7 +37,7 @@ class Result:
 
 
 def outages(served: ServedFileSystem, places: Places) -> list[Row]:
-    rows = []
+    rows, names = [], set(os.listdir(places.target))
     for work in (
         lambda: outage.outage(served, places, "store killed and back", "", SHORT_OUTAGE_S),
         lambda: outage.outage_natively(served, places, SHORT_OUTAGE_S),
@@ -47,6 +47,8 @@ def outages(served: ServedFileSystem, places: Places) -> list[Row]:
     ):
         rows.append(work())
         served.attach_again()
+        for folder in (places.target, places.other):  # a client meets the store that is back after a while
+            wait_until(lambda folder=folder: names <= set(os.listdir(folder)), READY_S_MAX, f"{folder} lacks files")
     return rows
 
 
