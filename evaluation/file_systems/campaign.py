@@ -46,9 +46,12 @@ def outages(served: ServedFileSystem, places: Places) -> list[Row]:
         ),
     ):
         rows.append(work())
-        served.attach_again()
-        for folder in (places.target, places.other):  # a client meets the store that is back after a while
-            wait_until(lambda folder=folder: names <= set(os.listdir(folder)), READY_S_MAX, f"{folder} lacks files")
+        try:
+            served.attach_again()
+            for folder in (places.target, places.other):  # a client meets the store that is back after a while
+                wait_until(lambda folder=folder: names <= set(os.listdir(folder)), READY_S_MAX, f"{folder} lacks files")
+        except (OSError, Unavailable) as fault:
+            return [*rows, Row("after the outage", FAILED, told=f"{type(fault).__name__}: {fault}"[:300])]
     return rows
 
 

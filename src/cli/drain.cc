@@ -177,8 +177,6 @@ class Draining {
 
     // Recovers each user's files with that user's rights.
     Result<recover::Report> bring_home() const {
-        const auto outside = recover::Outside::real();
-        if (!outside) return outside.status();
         recover::Report all;
         for (const UserAreas& user : where_.users) {
             const auto acting = ActingAs::user(user.user);
@@ -186,10 +184,15 @@ class Draining {
             const auto areas = user.open_areas();
             if (areas.empty()) continue;
             recover::Request what;
-            what.ending = what.patience = endless() ? io::Directory::Patience::kWait
-                                                    : io::Directory::Patience{std::max(
-                                                          milliseconds(0),
-                                                          std::chrono::ceil<milliseconds>(deadline_ - Clock::now()))};
+            what.ending = what.patience = io::Directory::Patience::kWait;
+            io::Directory::Patience with_others = recover::kOthersLook;
+            if (!endless()) {
+                const auto left = std::chrono::ceil<milliseconds>(deadline_ - Clock::now());
+                what.ending.at_most = what.patience.at_most = std::max(milliseconds(0), left);
+                with_others.at_most = std::min(with_others.at_most, what.patience.at_most);
+            }
+            const auto outside = recover::Outside::real(with_others);
+            if (!outside) return outside.status();
             auto report = recover::recover(areas, what, outside.value());
             if (!report) return report.status();
             append(all, std::move(report).value());
@@ -209,11 +212,8 @@ class Draining {
 // Recovers the files of one area. `with_others` is the patience with processes that lock a file. Bytes that are not
 // recovered stay in the log of a dead process, where `status`, `wait` and `recover` find them.
 Result<recover::Report> bring_home_from(io::Directory& area, io::Directory::Patience with_others) {
-    auto outside = recover::Outside::real();
+    const auto outside = recover::Outside::real(with_others);
     if (!outside) return outside.status();
-    outside.value().open_target = [with_others](const std::string& path) {
-        return io::open_existing_file(path, with_others);
-    };
     recover::Request what;
     what.unasked = true;
     what.patience = io::Directory::Patience::kWait;

@@ -51,7 +51,7 @@ int recover_files(const RecoverRequest& request) {
     const auto asked = survey({request.names, request.nls, request.all_users});
     if (!asked) return complain_of_recover(asked.status());
     const Survey& where = asked.value();
-    const auto outside = recover::Outside::real();
+    const auto outside = recover::Outside::real(recover::kOthersLook);
     if (!outside) return complain_of_recover(outside.status());
     recover::Request what;
     what.dry_run = request.dry_run;

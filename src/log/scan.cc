@@ -138,7 +138,9 @@ Status check_tails(io::File& file, std::vector<ScannedSegment>& segments, io::Mu
         // The first record is appended before a later segment begins.
         const Found found = segment.open() ? segment.cursor.look(bytes, buffer.size(), PayloadCheck::kTrust)
                                            : Found::kRecord;
-        if (found == Found::kUnreadable) return segment.cursor.why();
+        // No byte behind the tail of a durable segment was promised, so it may be unreadable.
+        const bool durable = segment.open() && segment.open()->header.durable;
+        if (found == Found::kUnreadable && !durable) return segment.cursor.why();
         if (found != Found::kRecord) continue;
         segment.damage = tail_moved();
         segment.hides_record = true;

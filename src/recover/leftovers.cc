@@ -244,7 +244,7 @@ void Leftovers::look_again() {
 
 Result<std::optional<FileReport>> Leftovers::recover(const Wanted& file,
                                                      const std::shared_ptr<io::Descriptor>& descriptor) {
-    auto outside = Outside::real();
+    auto outside = Outside::real(kOthersLook);
     if (!outside) return outside.status();
     if (descriptor != nullptr)
         outside.value().open_target = [descriptor](const std::string& path) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -413,10 +412,6 @@ class Recovery {
     std::size_t file_ = 0, files_ = 0;
 };
 
-// Other processes lock a file for a moment to look at it. A network file system may keep a dead process's lock a little
-// longer: FUSE tells the server of its end in the background.
-constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
-
 // A requested file that may be the session's on a remounted file system: same inode and name, another device number,
 // and the old file is not at its path.
 const Wanted* moved(const Session& session, const Request& request, const Outside& outside) {
@@ -433,12 +428,12 @@ const Wanted* moved(const Session& session, const Request& request, const Outsid
 
 }   // namespace
 
-Result<Outside> Outside::real() {
+Result<Outside> Outside::real(io::Directory::Patience with_others) {
     const auto self = area::identify_this_process();
     if (!self) return self.status();
     return Outside{area::is_seen_running,
                    self.value().boot_id,
-                   [](const std::string& path) { return io::open_existing_file(path, kOthersLook); },
+                   [with_others](const std::string& path) { return io::open_existing_file(path, with_others); },
                    realtime_ns() - std::min(realtime_ns(), boottime_ns()),
                    home_of,
                    [](const std::string& path) { return io::identify(path); },

@@ -6,6 +6,7 @@
 // on I/O. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +37,10 @@ struct Wanted {
     log::Birth born{};   // as far as known
 };
 
+// Other processes lock a file for a moment to look at it. A network file system may keep a dead process's lock a little
+// longer: FUSE tells the server of its end in the background.
+inline constexpr io::Directory::Patience kOthersLook{std::chrono::seconds(1)};
+
 // The calls of the system that recovery makes; tests replace them.
 struct Outside {
     IsAlive is_alive;   // for processes whose directory has no lock
@@ -53,7 +58,8 @@ struct Outside {
     std::function<std::uint64_t(const std::string& path)> born_ns{};
     task::StartThread start_thread{};   // as in task::Limits
 
-    [[nodiscard]] static Result<Outside> real();
+    // `with_others`: the patience with processes that have a target locked (io::open_existing_file).
+    [[nodiscard]] static Result<Outside> real(io::Directory::Patience with_others = io::Directory::Patience::kTry);
 };
 
 struct Request {

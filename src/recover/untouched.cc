@@ -27,9 +27,12 @@ bool explained(const TargetState& known, const io::FileState& now, const Death& 
            known.rest.owner != now.owner || known.rest.group != now.group;
 }
 
-Status check_late(const io::FileState& now, const Death& death, bool ctime_counts) {
+// A mtime of 0 that is new tells nothing, so the ctime must.
+Status check_late(const TargetState& known, const io::FileState& now, const Death& death, bool ctime_counts) {
     if (death.last_sign_ns == 0) return Status::ok();
-    const std::uint64_t changed_ns = ctime_counts ? std::max(now.modified_ns, now.changed_ns) : now.modified_ns;
+    const bool lost_mtime = now.modified_ns == 0 && known.rest.modified_ns != 0;
+    const std::uint64_t changed_ns = ctime_counts || lost_mtime ? std::max(now.modified_ns, now.changed_ns)
+                                                                : now.modified_ns;
     if (changed_ns <= death.last_sign_ns + kClocksApartNs) return Status::ok();
     return touched(
         fmt::format("it was written to, or replaced in place, {} seconds after the last sign of the process that died",
@@ -37,13 +40,13 @@ Status check_late(const io::FileState& now, const Death& death, bool ctime_count
 }
 
 // A change of size sets the mtime to 0 on some file systems: ceph-fuse 16 does.
-bool is_of_resize(const TargetState& known, const io::FileState& now) noexcept {
-    const bool resized = known.resized || known.others_write || known.kind == TimesKind::kLazy;
-    return now.modified_ns == 0 && resized && known.kind != TimesKind::kExact;
+bool is_of_resize(const TargetState& known, const io::FileState& now, const Death& death) noexcept {
+    const bool resized = known.resized || (known.others_write && !death.others_recover);
+    return now.modified_ns == 0 && resized && known.kind == TimesKind::kServed;
 }
 
-Status check_not_older(const TargetState& known, const io::FileState& now) {
-    if (now.modified_ns < known.rest.modified_ns && !is_of_resize(known, now))
+Status check_not_older(const TargetState& known, const io::FileState& now, const Death& death) {
+    if (now.modified_ns < known.rest.modified_ns && !is_of_resize(known, now, death))
         return touched(fmt::format(
             "its last change is {} seconds older than the process that died had seen: something older was put back",
             seconds(known.rest.modified_ns - now.modified_ns)));
@@ -57,7 +60,7 @@ Status check_at_rest(const TargetState& known, const io::FileState& now, const D
         return touched(fmt::format(
             "it has {} bytes; it had {} when the process that died had last written to it, and nothing was under way",
             now.size, known.rest.size));
-    FOREBAY_TRY(check_not_older(known, now));
+    FOREBAY_TRY(check_not_older(known, now, death));
     if (now.modified_ns != known.rest.modified_ns)
         return touched(
             fmt::format("it was written to {} seconds after the last write of the process that died, which had ended",
@@ -127,7 +130,7 @@ std::optional<std::uint64_t> size_before(const TargetState& known) noexcept {
 }
 
 Status check_busy(const TargetState& known, const io::FileState& now, io::File& target, const Death& death) {
-    FOREBAY_TRY(check_not_older(known, now));
+    FOREBAY_TRY(check_not_older(known, now, death));
     if (now.size < known.size_min || now.size > known.size_max)
         return touched(fmt::format("it has {} bytes; the process that died may have left between {} and {}", now.size,
                                    known.size_min, known.size_max));
@@ -157,7 +160,7 @@ Status check_busy(const TargetState& known, const io::FileState& now, io::File& 
     if (samples.value().any && !samples.value().there && !known.resized && !at_once)
         return touched("it was written to, and has nothing of what the process that died was writing");
     // Writes to a local file wait for each other before they set the time.
-    if (!exact || known.in_flight > 1) return check_late(now, death, !explained(known, now, death));
+    if (!exact || known.in_flight > 1) return check_late(known, now, death, !explained(known, now, death));
     if (at_once) return Status::ok();
     return touched(fmt::format("it was written to {} seconds after the last write of the process that died had begun",
                                seconds(now.modified_ns - known.begun_ns)));
@@ -168,14 +171,14 @@ Status check_busy(const TargetState& known, const io::FileState& now, io::File& 
 Status check_untouched(const TargetState& recorded, const io::FileState& now, io::File& target, const Death& death) {
     const TargetState known = as_kept(recorded, now);
     const bool moved_ctime = death.others_recover || explained(known, now, death);
-    if (death.lost) return check_late(now, death, !moved_ctime);
+    if (death.lost) return check_late(known, now, death, !moved_ctime);
     if (known.others_write || known.kind == io::TimesKind::kLazy) {
-        FOREBAY_TRY(check_not_older(known, now));
-        return check_late(now, death, !moved_ctime);
+        FOREBAY_TRY(check_not_older(known, now, death));
+        return check_late(known, now, death, !moved_ctime);
     }
     if (known.busy) return check_busy(known, now, target, death);
     FOREBAY_TRY(check_at_rest(known, now, death));
-    return known.kind == io::TimesKind::kExact ? Status::ok() : check_late(now, death, !moved_ctime);
+    return known.kind == io::TimesKind::kExact ? Status::ok() : check_late(known, now, death, !moved_ctime);
 }
 
 }   // namespace forebay::recover

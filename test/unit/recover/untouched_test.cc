@@ -139,6 +139,11 @@ TEST_F(UntouchedTest, a_mtime_of_zero_is_no_older_file_if_its_size_was_set) {
     EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "the status is older";
     now.changed_ns = kNow + kClocksApartNs + 1;
     EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "the status is much later";
+    now.mode ^= 0200;
+    EXPECT_FALSE(check(now, io::TimesKind::kServed)) << "a restored file with another mode";
+    now.changed_ns = kNow;
+    EXPECT_TRUE(check(now, io::TimesKind::kServed));
+    EXPECT_FALSE(check(now, io::TimesKind::kLazy)) << "no such file system is known";
 }
 
 TEST_F(UntouchedTest, a_write_that_begins_after_its_size_was_set_leaves_it_no_shorter) {
@@ -314,6 +319,7 @@ TEST_F(UntouchedTest, where_others_write_too_it_must_not_be_older_nor_much_later
     EXPECT_FALSE(check(now));
     now.changed_ns = kNow;
     EXPECT_TRUE(check(now, io::TimesKind::kServed)) << "another process has set the size";
+    EXPECT_FALSE(check(now, io::TimesKind::kServed, {kNow, false, false, true})) << "other nodes move the ctime";
 }
 
 TEST_F(UntouchedTest, late_times_may_follow_the_end_of_the_last_write) {

@@ -97,7 +97,7 @@ TEST_F(Leftovers, are_brought_home_by_the_command_too_although_the_target_is_loc
         EXPECT_EQ(::close(looks), 0);
     });
     std::array<io::Directory*, 1> areas{area_.get()};
-    const auto report = recover::recover(areas, {}, recover::Outside::real().value());
+    const auto report = recover::recover(areas, {}, recover::Outside::real(recover::kOthersLook).value());
     ASSERT_TRUE(report) << report.status().message();
     ASSERT_EQ(report.value().files.size(), 1u);
     EXPECT_EQ(report.value().files.front().outcome, recover::Outcome::kRecovered)
